@@ -1,0 +1,123 @@
+# From a fresh clone, `make run` shows the library at work and `make test` checks everything.
+# Each makes what it needs in .venv and installs again only when a source has changed.
+
+PYTHON ?= python3
+VENV ?= .venv
+CONSTRAINTS ?= constraints/test.txt
+TEST_EXTRAS ?= test,torch,onnx,river,dev
+PYTEST_ARGS ?= -n auto --maxprocesses 8
+SANITIZE_TESTS ?= tests/test_kernels.py
+TORCH := torch==2.13.0
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Builds in place and keeps the objects, so that a change of Python code compiles nothing.
+BUILD := --no-build-isolation --config-settings=build-dir=build/$(notdir $(VENV))-{wheel_tag}
+SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src -type f ! -name '*.pyc' ! -path src/softboost/_core.pyi)
+STUB := src/softboost/_core.pyi
+STUBGEN = $(BIN)/python -m nanobind.stubgen --quiet --module softboost._core
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test build lint format stub bench docs slow lowest sanitize lock dist clean
+
+help: ## Show the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+run: $(VENV)/.run ## Install and run the demonstration
+	$(BIN)/softboost demo
+
+test: $(VENV)/.test ## Tests, lint, types and layers
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory lint
+
+build: $(VENV)/.test ## Install into .venv with everything the tests need
+
+lint: $(VENV)/.test ## Every static check; changes nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror $(wildcard src/cpp/*.hpp src/cpp/*.cpp)
+	$(BIN)/codespell CHANGELOG.md CONTRIBUTING.md README.md SECURITY.md src tests $(wildcard docs benchmarks paper)
+	VALIDATE_PYPROJECT_NO_NETWORK=1 $(BIN)/validate-pyproject pyproject.toml
+	@$(STUBGEN) --output-file $(VENV)/_core.pyi
+	@diff -u $(STUB) $(VENV)/_core.pyi || { echo "$(STUB) is out of date: run 'make stub'"; exit 1; }
+
+format: $(VENV)/.test ## Rewrite sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(wildcard src/cpp/*.hpp src/cpp/*.cpp)
+
+stub: $(VENV)/.test ## Write the type stub of the extension again
+	$(STUBGEN) --output-file $(STUB)
+
+bench: $(VENV)/.bench ## Accuracy and speed against other libraries
+	$(BIN)/softboost benchmark
+
+docs: $(VENV)/.docs ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+slow: $(VENV)/.test ## The tests that are too long for `make test`
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m slow --timeout 1800
+
+lowest: ## Tests with the oldest supported versions of the dependencies
+	@$(MAKE) --no-print-directory .venv-lowest/.lowest VENV=.venv-lowest
+	.venv-lowest/bin/python -m pytest $(PYTEST_ARGS) -W ignore::DeprecationWarning -W ignore::FutureWarning
+
+sanitize: ## Tests of the extension under the address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory .venv-sanitize/.sanitize VENV=.venv-sanitize
+	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
+	.venv-sanitize/bin/python -m pytest $(SANITIZE_TESTS) -p no:xdist --timeout 1800
+
+lock: ## Resolve the test environment afresh and write constraints/test.txt
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install "$(TORCH)" build cmake nanobind ninja scikit-build-core \
+	  ".[test,torch,onnx,river,paper,benchmark,dev]"
+	{ sed -n '/^#/p' constraints/test.txt; \
+	  .venv-lock/bin/python -m pip freeze --exclude softboost | sed 's/+cpu$$//'; } > constraints/test.txt.new
+	mv constraints/test.txt.new constraints/test.txt
+	rm -rf .venv-lock
+
+dist: $(VENV)/.test ## Source archive and wheel into dist/
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) build
+	$(BIN)/python -m build
+
+clean: ## Remove builds, caches and environments
+	rm -rf build dist wheelhouse site .venv .venv-lowest .venv-sanitize .venv-lock
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache catboost_info
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.backend: $(CONSTRAINTS) | $(VENV)/.created
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) cmake nanobind ninja scikit-build-core
+	@touch $@
+
+$(VENV)/.run: $(SOURCES) | $(VENV)/.backend
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) ".[plot,lightgbm]"
+	@touch $@
+
+$(VENV)/.test: $(SOURCES) $(VENV)/.backend
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) ".[$(TEST_EXTRAS)]"
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(SOURCES) $(VENV)/.backend
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) ".[benchmark]"
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: $(SOURCES) $(VENV)/.backend
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) ".[docs,plot]"
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.lowest: $(SOURCES) $(VENV)/.backend
+	sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2/p' pyproject.toml | sort -u > $(VENV)/lowest.txt
+	$(PIP) install -c $(VENV)/lowest.txt $(BUILD) ".[test]"
+	@touch $@
+
+$(VENV)/.sanitize: $(SOURCES) $(VENV)/.backend
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) --config-settings=cmake.define.SOFTBOOST_SANITIZE=ON ".[test]"
+	@touch $@

@@ -1,0 +1,198 @@
+// Greedy growth of a hard tree of fixed depth on binned columns: where the gates of a soft tree start.
+#pragma once
+
+#include "parallel.hpp"
+#include "types.hpp"
+
+namespace softboost {
+namespace SB_ISA {
+
+// bins and thresholds of one column: midpoints between neighbouring distinct values, or quantiles of them
+template <typename T>
+void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int32_t* count, T* threshold,
+                std::vector<T>& sorted) {
+  sorted.assign(values, values + n);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<T>& distinct = sorted;
+  std::vector<T> all;
+  const int64_t n_distinct = std::unique(distinct.begin(), distinct.end()) - distinct.begin();
+  int64_t n_bins = 0;
+  auto midpoint = [](T a, T b) {
+    const T middle = a / 2 + b / 2;
+    return middle > a && middle < b ? middle : a;
+  };
+  if (n_distinct <= max_bins) {
+    for (int64_t j = 0; j + 1 < n_distinct; ++j) threshold[n_bins++] = midpoint(distinct[j], distinct[j + 1]);
+  } else {
+    all.assign(values, values + n);
+    std::sort(all.begin(), all.end());
+    for (int64_t b = 1; b < max_bins; ++b) {
+      const int64_t rank = b * n / max_bins;
+      const T cut = midpoint(all[rank - 1], all[rank]);
+      if (cut < all[n - 1] && (n_bins == 0 || cut > threshold[n_bins - 1])) threshold[n_bins++] = cut;
+    }
+  }
+  *count = static_cast<int32_t>(n_bins + 1);
+  for (int64_t b = n_bins; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
+  for (int64_t i = 0; i < n; ++i)
+    bins[i] = static_cast<uint8_t>(std::lower_bound(threshold, threshold + n_bins, values[i]) - threshold);
+}
+
+template <typename T>
+void bin_columns(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
+                 uint8_t* bins, int32_t* count, T* threshold) {
+  parallel_for(n_columns, n_threads, [&](int64_t j) {
+    std::vector<T> sorted;
+    bin_column(columns + j * n_samples, n_samples, max_bins, bins + j * n_samples, count + j, threshold + j * kMaxBins,
+               sorted);
+  });
+}
+
+// A hard tree of full depth in heap order; a node that could not be split has column -1 and sends every row left.
+struct HardTree {
+  std::vector<int32_t> column;
+  std::vector<int32_t> bin;
+  std::vector<double> gain;
+};
+
+struct Split {
+  double gain = 0;
+  int32_t column = -1;
+  int32_t bin = 0;
+};
+
+// Level-wise growth by squared-error gain. target is (n_outputs, n_samples); weight may be null.
+// Gains closer than a part in 1e9 count as equal and go to the first column and bin: which one is taken must not
+// hang on the last bit of a sum, or reordering the rows would change the tree.
+template <typename T>
+class TreeGrower {
+ public:
+  TreeGrower(const BinnedColumns<T>& data, int64_t n_outputs, int max_depth, int n_threads)
+      : data_(data),
+        n_outputs_(n_outputs),
+        n_threads_(n_threads),
+        node_of_row_(static_cast<size_t>(data.n_samples)),
+        best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {}
+
+  const HardTree& grow(const T* target, const T* weight, int depth, double min_leaf_weight) {
+    const int64_t n_nodes = leaf_count_of(depth) - 1;
+    tree_.column.assign(static_cast<size_t>(n_nodes), -1);
+    tree_.bin.assign(static_cast<size_t>(n_nodes), 0);
+    tree_.gain.assign(static_cast<size_t>(n_nodes), 0.0);
+    std::fill(node_of_row_.begin(), node_of_row_.end(), int16_t{0});
+    double total = 0;
+    for (int64_t o = 0; o < n_outputs_; ++o)
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
+        const double r = static_cast<double>(target[o * data_.n_samples + i]);
+        total += (weight ? static_cast<double>(weight[i]) : 1.0) * r * r;
+      }
+    const double smallest_gain = 1e-10 * total;
+    int64_t first_node = 0;
+    for (int level = 0; level < depth; ++level) {
+      const int64_t width = leaf_count_of(level);
+      const int64_t columns_per_block = data_.n_samples > 20000 ? 1 : data_.n_columns;
+      parallel_for((data_.n_columns + columns_per_block - 1) / columns_per_block, n_threads_, [&](int64_t block) {
+        std::vector<double> histogram(static_cast<size_t>(width * kMaxBins * (1 + n_outputs_)));
+        const int64_t end = std::min((block + 1) * columns_per_block, data_.n_columns);
+        for (int64_t j = block * columns_per_block; j < end; ++j)
+          search_column(j, width, target, weight, min_leaf_weight, smallest_gain, histogram.data());
+      });
+      for (int64_t k = 0; k < width; ++k) {
+        Split best;
+        for (int64_t j = 0; j < data_.n_columns; ++j) {
+          const Split& candidate = best_[static_cast<size_t>(j * width + k)];
+          if (candidate.column >= 0 && candidate.gain > best.gain * (1 + 1e-9)) best = candidate;
+        }
+        tree_.column[first_node + k] = best.column;
+        tree_.bin[first_node + k] = best.bin;
+        tree_.gain[first_node + k] = best.gain;
+      }
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
+        const int64_t k = node_of_row_[i], node = first_node + k, j = tree_.column[node];
+        const bool goes_right = j >= 0 && data_.bins[j * data_.n_samples + i] > tree_.bin[node];
+        node_of_row_[i] = static_cast<int16_t>(2 * k + (goes_right ? 1 : 0));
+      }
+      first_node += width;
+    }
+    return tree_;
+  }
+
+ private:
+  static int64_t leaf_count_of(int depth) { return int64_t{1} << depth; }
+
+  // Best split of each of the level's `width` nodes on column j.
+  void search_column(int64_t j, int64_t width, const T* target, const T* weight, double min_leaf_weight,
+                     double smallest_gain, double* histogram) {
+    const int64_t n = data_.n_samples, n_bins = data_.count[j], cell = 1 + n_outputs_;
+    const uint8_t* bins = data_.bins + j * n;
+    std::fill_n(histogram, width * n_bins * cell, 0.0);
+    if (n_outputs_ == 1 && weight == nullptr) {
+      for (int64_t i = 0; i < n; ++i) {
+        double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * 2;
+        h[0] += 1.0;
+        h[1] += static_cast<double>(target[i]);
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * cell;
+        const double w = weight ? static_cast<double>(weight[i]) : 1.0;
+        h[0] += w;
+        for (int64_t o = 0; o < n_outputs_; ++o) h[1 + o] += w * static_cast<double>(target[o * n + i]);
+      }
+    }
+    for (int64_t k = 0; k < width; ++k) {
+      const double* node = histogram + k * n_bins * cell;
+      Split best = n_outputs_ == 1 ? scan<true>(node, n_bins, min_leaf_weight, smallest_gain)
+                                   : scan<false>(node, n_bins, min_leaf_weight, smallest_gain);
+      if (best.gain > 0) best.column = static_cast<int32_t>(j);
+      best_[static_cast<size_t>(j * width + k)] = best;
+    }
+  }
+
+  template <bool single>
+  Split scan(const double* node, int64_t n_bins, double min_leaf_weight, double smallest_gain) const {
+    const int64_t n_outputs = single ? 1 : n_outputs_, cell = 1 + n_outputs;
+    double total_small[8] = {};
+    std::vector<double> total_large;
+    double* total = total_small;
+    if (!single && 2 * cell > 8) {
+      total_large.assign(static_cast<size_t>(2 * cell), 0.0);
+      total = total_large.data();
+    }
+    double* left = total + cell;
+    for (int64_t b = 0; b < n_bins; ++b)
+      for (int64_t c = 0; c < cell; ++c) total[c] += node[b * cell + c];
+    double parent = 0;
+    if (total[0] > 0)
+      for (int64_t o = 1; o < cell; ++o) parent += total[o] * total[o] / total[0];
+    Split best;
+    const double margin = min_leaf_weight - 1e-9;
+    for (int64_t b = 0; b + 1 < n_bins; ++b) {
+      for (int64_t c = 0; c < cell; ++c) left[c] += node[b * cell + c];
+      if (node[b * cell] <= 0) continue;  // an empty bin splits the rows as the bin before it does
+      const double right_weight = total[0] - left[0];
+      if (left[0] < margin) continue;
+      if (right_weight < margin) break;
+      double gain = -parent;
+      for (int64_t o = 1; o < cell; ++o) {
+        const double right = total[o] - left[o];
+        gain += left[o] * left[o] / left[0] + right * right / right_weight;
+      }
+      if (gain > smallest_gain && gain > best.gain * (1 + 1e-9)) {
+        best.gain = gain;
+        best.bin = static_cast<int32_t>(b);
+      }
+    }
+    return best;
+  }
+
+  BinnedColumns<T> data_;
+  int64_t n_outputs_;
+  int n_threads_;
+  std::vector<int16_t> node_of_row_;
+  std::vector<Split> best_;
+  HardTree tree_;
+};
+
+}  // namespace SB_ISA
+}  // namespace softboost

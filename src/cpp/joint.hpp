@@ -1,0 +1,314 @@
+// Joint gradient steps on one soft tree and its feature transform: the inner loop of Algorithm 1.
+#pragma once
+
+#include "soft_tree.hpp"
+#include "solve.hpp"
+#include "types.hpp"
+
+namespace softboost {
+namespace SB_ISA {
+
+// Adam with bias correction; moments live for one round.
+template <typename T>
+struct Adam {
+  std::vector<T> first, second;
+
+  explicit Adam(int64_t size) : first(static_cast<size_t>(size)), second(static_cast<size_t>(size)) {}
+
+  void step(const T* gradient, T* parameters, double learning_rate, int64_t t) {
+    constexpr double kBeta1 = 0.9, kBeta2 = 0.99;
+    const T rate = static_cast<T>(learning_rate / (1 - std::pow(kBeta1, static_cast<double>(t))));
+    const T correction = static_cast<T>(1 / (1 - std::pow(kBeta2, static_cast<double>(t))));
+    const int64_t n = static_cast<int64_t>(first.size());
+    T* SB_RESTRICT m = first.data();
+    T* SB_RESTRICT v = second.data();
+    for (int64_t j = 0; j < n; ++j) {
+      m[j] = T(kBeta1) * m[j] + T(1 - kBeta1) * gradient[j];
+      v[j] = T(kBeta2) * v[j] + T(1 - kBeta2) * gradient[j] * gradient[j];
+      parameters[j] -= rate * m[j] / (std::sqrt(v[j] * correction) + T(1e-8));
+    }
+  }
+};
+
+// Minimises  1 / (2 sum w) * sum_i w_i |r_i - f(Q x_i)|^2  by n_steps steps on the arrays given, in place.
+template <typename T>
+class JointFitter {
+ public:
+  // x (n_inputs, n_samples), target (n_outputs, n_samples), weight (n_samples,) or null
+  JointFitter(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
+              const JointSettings& options, int n_threads)
+      : x_(x), target_(target), weight_(weight), n_inputs_(n_inputs), n_(n_samples), options_(options), n_threads_(n_threads) {
+    double total = 0;
+    for (int64_t i = 0; i < n_; ++i) total += weight_ ? static_cast<double>(weight_[i]) : 1.0;
+    inverse_total_ = T(1.0 / total);
+  }
+
+  // q: (n_components, n_inputs), (n_inputs,) or unused; output (n_outputs, n_samples) is that of the final tree.
+  // loss_trace (n_steps + 1,) gets the loss before each step and at the end.
+  void run(int depth, int64_t n_components, int64_t n_outputs, T* q, T* gate_weights, T* gate_bias, T* leaf_values,
+           T* leaf_weights, T* output, double* loss_trace) {
+    tree_ = DenseTree<T>{depth, n_components, n_outputs, gate_weights, gate_bias, leaf_values, leaf_weights};
+    q_ = q;
+    leaf_values_ = leaf_values;
+    leaf_weights_ = leaf_weights;
+    n_blocks_ = block_count(n_);
+    allocate();
+    const int64_t n_gates = sizes_[0] + sizes_[1], n_leaf = sizes_[2] + sizes_[3];
+    Adam<T> gate_adam(n_gates), leaf_adam(n_leaf), q_adam(sizes_[4]);
+    std::vector<T> gates(static_cast<size_t>(n_gates)), leaves(static_cast<size_t>(n_leaf));
+    for (int64_t t = 1; t <= options_.n_steps; ++t) {
+      const double phase = static_cast<double>(t - 1) / static_cast<double>(options_.n_steps);
+      const double decay = options_.cosine_decay ? 0.5 * (1 + std::cos(3.14159265358979323846 * phase)) : 1.0;
+      forward();
+      loss_trace[t - 1] = backward();
+      const T* gradient = gradient_.data();
+      if (options_.learn_gates) {
+        std::copy_n(gate_weights, sizes_[0], gates.data());
+        std::copy_n(gate_bias, sizes_[1], gates.data() + sizes_[0]);
+        const T shrink = static_cast<T>(1 - options_.gate_learning_rate * decay * options_.weight_decay);
+        for (int64_t j = 0; j < sizes_[0]; ++j) gates[j] *= shrink;
+        gate_adam.step(gradient, gates.data(), options_.gate_learning_rate * decay, t);
+        std::copy_n(gates.data(), sizes_[0], gate_weights);
+        std::copy_n(gates.data() + sizes_[0], sizes_[1], gate_bias);
+      }
+      if (!options_.solve_leaves && options_.leaf_learning_rate > 0) {
+        std::copy_n(leaf_values, sizes_[2], leaves.data());
+        if (leaf_weights) std::copy_n(leaf_weights, sizes_[3], leaves.data() + sizes_[2]);
+        leaf_adam.step(gradient + n_gates, leaves.data(), options_.leaf_learning_rate * decay, t);
+        std::copy_n(leaves.data(), sizes_[2], leaf_values);
+        if (leaf_weights) std::copy_n(leaves.data() + sizes_[2], sizes_[3], leaf_weights);
+      }
+      if (learns_transform()) {
+        const double rate = options_.transform_learning_rate * decay;
+        q_adam.step(gradient + n_gates + n_leaf, q_, rate, t);
+        if (options_.group_lasso > 0) shrink_columns(static_cast<T>(options_.group_lasso * rate));
+      }
+    }
+    forward();
+    loss_trace[options_.n_steps] = squared_error();
+    std::copy(output_.begin(), output_.end(), output);
+  }
+
+ private:
+  bool learns_transform() const { return options_.learn_transform && options_.transform != TransformKind::identity; }
+
+  void allocate() {
+    const int64_t m = tree_.n_components, o = tree_.n_outputs, leaves = tree_.n_leaves();
+    sizes_[0] = tree_.n_nodes() * m;
+    sizes_[1] = tree_.n_nodes();
+    sizes_[2] = leaves * o;
+    sizes_[3] = leaf_weights_ ? leaves * o * m : 0;
+    sizes_[4] = options_.transform == TransformKind::linear     ? m * n_inputs_
+                : options_.transform == TransformKind::diagonal ? n_inputs_
+                                                                : 0;
+    n_parameters_ = sizes_[0] + sizes_[1] + sizes_[2] + sizes_[3] + sizes_[4];
+    n_basis_ = leaves * (1 + (leaf_weights_ ? m : 0));
+    blocks_.clear();
+    for (int64_t b = 0; b < n_blocks_; ++b) {
+      const int64_t n = std::min(kBlockRows, n_ - b * kBlockRows);
+      blocks_.emplace_back(tree_, n, options_.solve_leaves ? n_basis_ : 0);
+      blocks_.back().gram.resize(static_cast<size_t>(options_.solve_leaves ? n_basis_ * (n_basis_ + o) : 0));
+      blocks_.back().gradient.resize(static_cast<size_t>(n_parameters_));
+    }
+    gradient_.assign(static_cast<size_t>(n_parameters_), T(0));
+    output_.assign(static_cast<size_t>(o * n_), T(0));
+  }
+
+  struct Block {
+    TreeBlock<T> tree;
+    std::vector<T> z, basis, target, grad_output, grad_z, buffer, value, gradient;
+    std::vector<double> gram;
+    Block(const DenseTree<T>& shape, int64_t n, int64_t n_basis) : tree(shape.depth, n) {
+      const size_t stride = static_cast<size_t>(tree.stride);
+      z.resize(static_cast<size_t>(shape.n_components) * stride);
+      grad_z.resize(z.size());
+      basis.resize(static_cast<size_t>(n_basis) * stride);
+      target.resize(static_cast<size_t>(shape.n_outputs) * stride);
+      grad_output.resize(target.size());
+      buffer.resize(static_cast<size_t>(backward_buffer_size(shape, tree.stride)));
+      value.resize(stride);
+    }
+  };
+
+  template <typename Body>
+  void each_block(Body body) {
+    parallel_for(n_blocks_, n_threads_, [&](int64_t b) {
+      const int64_t begin = b * kBlockRows;
+      body(blocks_[static_cast<size_t>(b)], begin, std::min(kBlockRows, n_ - begin));
+    });
+  }
+
+  void transform_block(Block& block, int64_t begin, int64_t n) const {
+    const int64_t stride = block.tree.stride;
+    for (int64_t a = 0; a < tree_.n_components; ++a) {
+      T* z = block.z.data() + a * stride;
+      if (options_.transform == TransformKind::identity) {
+        std::copy_n(x_ + a * n_ + begin, n, z);
+      } else if (options_.transform == TransformKind::diagonal) {
+        const T* x = x_ + a * n_ + begin;
+        for (int64_t i = 0; i < n; ++i) z[i] = q_[a] * x[i];
+      } else {
+        std::fill_n(z, n, T(0));
+        for (int64_t j = 0; j < n_inputs_; ++j) {
+          const T weight = q_[a * n_inputs_ + j];
+          if (weight != T(0)) axpy(weight, x_ + j * n_ + begin, z, n);
+        }
+      }
+    }
+  }
+
+  void forward() {
+    each_block([&](Block& block, int64_t begin, int64_t n) {
+      const int64_t stride = block.tree.stride;
+      transform_block(block, begin, n);
+      block.tree.forward(tree_, block.z.data(), stride, n);
+      if (options_.solve_leaves) fill_gram(block, begin, n);
+    });
+    if (options_.solve_leaves) solve_leaves();
+    each_block([&](Block& block, int64_t begin, int64_t n) {
+      const int64_t stride = block.tree.stride;
+      for (int64_t o = 0; o < tree_.n_outputs; ++o) {
+        T* out = output_.data() + o * n_ + begin;
+        std::fill_n(out, n, T(0));
+        for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
+          const T* reach = block.tree.memberships.data() + leaf * stride;
+          leaf_output(tree_, leaf, o, block.z.data(), stride, n, block.value.data());
+          const T* value = block.value.data();
+          SB_SIMD
+          for (int64_t i = 0; i < n; ++i) out[i] += reach[i] * value[i];
+        }
+      }
+    });
+  }
+
+  void fill_gram(Block& block, int64_t begin, int64_t n) const {
+    const int64_t stride = block.tree.stride, per_leaf = n_basis_ / tree_.n_leaves();
+    for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
+      const T* reach = block.tree.memberships.data() + leaf * stride;
+      T* constant = block.basis.data() + leaf * per_leaf * stride;
+      if (weight_) {
+        for (int64_t i = 0; i < n; ++i) constant[i] = reach[i] * std::sqrt(weight_[begin + i]);
+      } else {
+        std::copy_n(reach, n, constant);
+      }
+      for (int64_t a = 0; a + 1 < per_leaf; ++a) {
+        T* row = constant + (1 + a) * stride;
+        const T* z = block.z.data() + a * stride;
+        SB_SIMD
+        for (int64_t i = 0; i < n; ++i) row[i] = constant[i] * z[i];
+      }
+    }
+    for (int64_t o = 0; o < tree_.n_outputs; ++o)
+      for (int64_t i = 0; i < n; ++i)
+        block.target[o * stride + i] =
+            target_[o * n_ + begin + i] * (weight_ ? std::sqrt(weight_[begin + i]) : T(1));
+    std::fill(block.gram.begin(), block.gram.end(), 0.0);
+    accumulate_gram(block.basis.data(), block.target.data(), n_basis_, tree_.n_outputs, stride, n, block.gram.data(),
+                    block.gram.data() + n_basis_ * n_basis_);
+  }
+
+  void solve_leaves() {
+    std::vector<double>& total = blocks_[0].gram;
+    for (int64_t b = 1; b < n_blocks_; ++b)
+      for (size_t j = 0; j < total.size(); ++j) total[j] += blocks_[static_cast<size_t>(b)].gram[j];
+    cholesky_.compute(total.data(), n_basis_, options_.ridge);
+    const int64_t per_leaf = n_basis_ / tree_.n_leaves(), n_outputs = tree_.n_outputs;
+    solution_.resize(static_cast<size_t>(n_basis_));
+    for (int64_t o = 0; o < n_outputs; ++o) {
+      cholesky_.solve(total.data() + n_basis_ * n_basis_ + o * n_basis_, solution_.data());
+      for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
+        leaf_values_[leaf * n_outputs + o] = static_cast<T>(solution_[leaf * per_leaf]);
+        for (int64_t a = 0; a + 1 < per_leaf; ++a)
+          leaf_weights_[(leaf * n_outputs + o) * tree_.n_components + a] =
+              static_cast<T>(solution_[leaf * per_leaf + 1 + a]);
+      }
+    }
+  }
+
+  double squared_error() const {
+    double sum = 0;
+    for (int64_t o = 0; o < tree_.n_outputs; ++o)
+      for (int64_t i = 0; i < n_; ++i) {
+        const double e = static_cast<double>(output_[o * n_ + i] - target_[o * n_ + i]);
+        sum += (weight_ ? static_cast<double>(weight_[i]) : 1.0) * e * e;
+      }
+    return 0.5 * sum * static_cast<double>(inverse_total_);
+  }
+
+  // Fills gradient_ and returns the loss. With solved leaves the envelope theorem holds: at the optimum of the leaves
+  // the gradient with respect to gates and Q is the one with the leaves held fixed.
+  double backward() {
+    each_block([&](Block& block, int64_t begin, int64_t n) {
+      const int64_t stride = block.tree.stride;
+      for (int64_t o = 0; o < tree_.n_outputs; ++o) {
+        const T *out = output_.data() + o * n_ + begin, *r = target_ + o * n_ + begin;
+        T* grad = block.grad_output.data() + o * stride;
+        if (weight_) {
+          for (int64_t i = 0; i < n; ++i) grad[i] = (out[i] - r[i]) * weight_[begin + i] * inverse_total_;
+        } else {
+          for (int64_t i = 0; i < n; ++i) grad[i] = (out[i] - r[i]) * inverse_total_;
+        }
+      }
+      std::fill(block.gradient.begin(), block.gradient.end(), T(0));
+      T* gate_weights = block.gradient.data();
+      T* gate_bias = gate_weights + sizes_[0];
+      T* leaf_values = gate_bias + sizes_[1];
+      T* leaf_weights = leaf_values + sizes_[2];
+      backward_block(tree_, block.tree, block.z.data(), stride, block.grad_output.data(), stride, n,
+                     block.buffer.data(), gate_weights, gate_bias, leaf_values, leaf_weights, block.grad_z.data(),
+                     stride);
+      if (learns_transform()) pull_back(block, begin, n, leaf_weights + sizes_[3]);
+    });
+    for (int64_t j = 0; j < n_parameters_; ++j) {
+      T sum = 0;
+      for (const Block& block : blocks_) sum += block.gradient[static_cast<size_t>(j)];
+      gradient_[static_cast<size_t>(j)] = sum;
+    }
+    return squared_error();
+  }
+
+  // grad_Q = grad_z X^T (its diagonal for a diagonal transform)
+  void pull_back(const Block& block, int64_t begin, int64_t n, T* grad_q) const {
+    const int64_t stride = block.tree.stride;
+    for (int64_t a = 0; a < tree_.n_components; ++a) {
+      const T* grad_z = block.grad_z.data() + a * stride;
+      if (options_.transform == TransformKind::diagonal) {
+        grad_q[a] = dot(grad_z, x_ + a * n_ + begin, n);
+      } else if (options_.transform == TransformKind::linear) {
+        for (int64_t j = 0; j < n_inputs_; ++j) grad_q[a * n_inputs_ + j] = dot(grad_z, x_ + j * n_ + begin, n);
+      }
+    }
+  }
+
+  // group soft-thresholding: each column of Q loses `amount` of its Euclidean length, or vanishes
+  void shrink_columns(T amount) {
+    const int64_t rows = options_.transform == TransformKind::linear ? tree_.n_components : 1;
+    for (int64_t j = 0; j < n_inputs_; ++j) {
+      T square = 0;
+      for (int64_t a = 0; a < rows; ++a) square += q_[a * n_inputs_ + j] * q_[a * n_inputs_ + j];
+      const T length = std::sqrt(square);
+      const T keep = length > amount ? T(1) - amount / length : T(0);
+      for (int64_t a = 0; a < rows; ++a) q_[a * n_inputs_ + j] *= keep;
+    }
+  }
+
+  const T* x_;
+  const T* target_;
+  const T* weight_;
+  int64_t n_inputs_, n_;
+  JointSettings options_;
+  int n_threads_;
+  T inverse_total_;
+  DenseTree<T> tree_{};
+  T* q_ = nullptr;
+  T* leaf_values_ = nullptr;
+  T* leaf_weights_ = nullptr;
+  int64_t sizes_[5] = {}, n_parameters_ = 0, n_basis_ = 0, n_blocks_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<T> gradient_, output_;
+  std::vector<double> solution_;
+  Cholesky cholesky_;
+};
+
+}  // namespace SB_ISA
+}  // namespace softboost

@@ -1,0 +1,48 @@
+// The table of kernels that one build for one instruction set offers; bindings.cpp picks a table at import.
+#pragma once
+
+#include "types.hpp"
+
+namespace softboost {
+
+template <typename T>
+struct Kernels {
+  void (*leaf_probabilities)(const T* z, const T* gate_weights, const T* gate_bias, int64_t n_samples,
+                             int64_t n_components, int depth, int n_threads, T* out);
+  void (*tree_output)(const TreePointers<T>& tree, const T* z, int64_t n_samples, int n_threads, T* out);
+  void (*tree_gradients)(const TreePointers<T>& tree, const T* z, const T* grad_output, int64_t n_samples,
+                         int n_threads, T* grad_gate_weights, T* grad_gate_bias, T* grad_leaf_values,
+                         T* grad_leaf_weights, T* grad_z);
+  void (*bin_columns)(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
+                      uint8_t* bins, int32_t* count, T* threshold);
+  void (*fit_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight, int64_t n_outputs,
+                     const GreedySettings& settings, int n_threads, TreeArrays<T>& out);
+  void (*pilot_gains)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
+                      int64_t n_outputs, const GreedySettings& settings, int n_rounds, double learning_rate,
+                      int n_threads, double* gain);
+  void (*fit_joint)(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
+                    const JointSettings& settings, int n_threads, const TreePointers<T>& tree, T* q, T* output,
+                    double* loss_trace);
+  void (*predict)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
+  void (*predict_each)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
+};
+
+struct KernelTable {
+  const char* instruction_set;
+  Kernels<float> f32;
+  Kernels<double> f64;
+  void (*lasso_path)(const double* gram, const double* cross, int64_t n_columns, const double* penalties,
+                     int64_t n_penalties, double tolerance, int64_t max_sweeps, double* out);
+};
+
+namespace baseline {
+const KernelTable& kernel_table();
+}
+namespace avx2 {
+const KernelTable& kernel_table();
+}
+namespace avx512 {
+const KernelTable& kernel_table();
+}
+
+}  // namespace softboost

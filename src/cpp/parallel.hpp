@@ -1,0 +1,45 @@
+// The one loop that starts threads. Work is cut into blocks whose number does not depend on the number of threads,
+// and each block writes only to its own place, so results are the same bits for every thread count.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace softboost {
+namespace SB_ISA {
+
+constexpr int64_t kBlockRows = 512;
+
+inline int64_t block_count(int64_t n_rows, int64_t block_rows = kBlockRows) {
+  return (n_rows + block_rows - 1) / block_rows;
+}
+
+// body(block) must not throw. The caller's thread takes part.
+template <typename Body>
+void parallel_for(int64_t n_blocks, int n_threads, Body body) {
+  n_threads = static_cast<int>(std::min<int64_t>(n_threads, n_blocks));
+  if (n_threads <= 1) {
+    for (int64_t block = 0; block < n_blocks; ++block) body(block);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+  auto work = [&]() {
+    for (int64_t block = next++; block < n_blocks; block = next++) body(block);
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(n_threads - 1));
+  try {
+    for (int t = 1; t < n_threads; ++t) threads.emplace_back(work);
+  } catch (...) {  // no more threads to be had: those that started, and this one, do the work
+  }
+  work();
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace SB_ISA
+}  // namespace softboost

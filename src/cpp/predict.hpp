@@ -1,0 +1,120 @@
+// Prediction of a whole ensemble from raw rows: standardise, then a linear part, then trees whose gates and leaves
+// are already composed with the feature transform, so no transform is applied here.
+#pragma once
+
+#include "soft_tree.hpp"
+#include "types.hpp"
+
+namespace softboost {
+namespace SB_ISA {
+
+constexpr int64_t kPredictRows = 128;
+
+template <typename T>
+struct PredictScratch {
+  int64_t stride;
+  std::vector<T> x, right, left, memberships, value;
+  PredictScratch(const Ensemble<T>& e, int64_t max_rows) : stride(round_up(max_rows, 16)) {
+    int depth = 0;
+    for (int64_t k = 0; k < e.n_trees; ++k) depth = std::max(depth, static_cast<int>(e.depth[k]));
+    x.resize(static_cast<size_t>(e.n_inputs * stride));
+    right.resize(static_cast<size_t>(leaf_count(depth) * stride));
+    left.resize(right.size());
+    memberships.resize(right.size());
+    value.resize(static_cast<size_t>(stride));
+  }
+};
+
+// columns of the block: standardised, missing values at zero; rows is (n, n_inputs) row-major
+template <typename T>
+void load_rows(const Ensemble<T>& e, const T* rows, int64_t n, PredictScratch<T>& s) {
+  for (int64_t j = 0; j < e.n_inputs; ++j) {
+    T* out = s.x.data() + j * s.stride;
+    const T offset = e.offset[j], scale = e.scale[j];
+    const T* in = rows + j;
+    for (int64_t i = 0; i < n; ++i) {
+      const T v = (in[i * e.n_inputs] - offset) * scale;
+      out[i] = v == v ? v : T(0);
+    }
+  }
+}
+
+// out (n_outputs, out_stride) += output of tree k
+template <typename T>
+void add_tree(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, T* out, int64_t out_stride) {
+  const int depth = e.depth[k];
+  const int64_t n_leaves = leaf_count(depth), n_nodes = n_leaves - 1;
+  const int32_t* columns = e.columns + e.column_start[k];
+  const int64_t n_columns = e.column_start[k + 1] - e.column_start[k];
+  const T* weights = e.gate_weights + e.weight_start[k];
+  const T* bias = e.gate_bias + e.bias_start[k];
+  for (int64_t node = 0; node < n_nodes; ++node) {
+    T* logit = s.right.data() + node * s.stride;
+    std::fill_n(logit, n, bias[node]);
+    for (int64_t c = 0; c < n_columns; ++c) {
+      const T w = weights[node * n_columns + c];
+      if (w != T(0)) axpy(w, s.x.data() + columns[c] * s.stride, logit, n);
+    }
+    sigmoid_pair(logit, n, logit, s.left.data() + node * s.stride);
+  }
+  leaf_memberships(s.right.data(), s.left.data(), depth, s.stride, n, s.memberships.data());
+  const T* values = e.leaf + e.leaf_start[k];
+  const T* slopes = values + n_leaves * e.n_outputs;
+  for (int64_t o = 0; o < e.n_outputs; ++o)
+    for (int64_t leaf = 0; leaf < n_leaves; ++leaf) {
+      T* value = s.value.data();
+      std::fill_n(value, n, values[leaf * e.n_outputs + o]);
+      if (e.linear[k])
+        for (int64_t c = 0; c < n_columns; ++c) {
+          const T w = slopes[(leaf * e.n_outputs + o) * n_columns + c];
+          if (w != T(0)) axpy(w, s.x.data() + columns[c] * s.stride, value, n);
+        }
+      const T* reach = s.memberships.data() + leaf * s.stride;
+      T* result = out + o * out_stride;
+      SB_SIMD
+      for (int64_t i = 0; i < n; ++i) result[i] += reach[i] * value[i];
+    }
+}
+
+// out (n_samples, n_outputs) row-major
+template <typename T>
+void predict(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_threads, T* out) {
+  parallel_for(block_count(n_samples, kPredictRows), n_threads, [&](int64_t block) {
+    const int64_t begin = block * kPredictRows, n = std::min(kPredictRows, n_samples - begin);
+    PredictScratch<T> s(e, n);
+    std::vector<T> sum(static_cast<size_t>(e.n_outputs * s.stride));
+    load_rows(e, rows + begin * e.n_inputs, n, s);
+    for (int64_t o = 0; o < e.n_outputs; ++o) {
+      T* result = sum.data() + o * s.stride;
+      std::fill_n(result, n, e.intercept[o]);
+      for (int64_t j = 0; j < e.n_inputs; ++j) {
+        const T w = e.coefficients[o * e.n_inputs + j];
+        if (w != T(0)) axpy(w, s.x.data() + j * s.stride, result, n);
+      }
+    }
+    for (int64_t k = 0; k < e.n_trees; ++k) add_tree(e, k, n, s, sum.data(), s.stride);
+    for (int64_t o = 0; o < e.n_outputs; ++o)
+      for (int64_t i = 0; i < n; ++i) out[(begin + i) * e.n_outputs + o] = sum[o * s.stride + i];
+  });
+}
+
+// out (n_trees, n_samples, n_outputs): what each tree adds
+template <typename T>
+void predict_each(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_threads, T* out) {
+  parallel_for(block_count(n_samples, kPredictRows), n_threads, [&](int64_t block) {
+    const int64_t begin = block * kPredictRows, n = std::min(kPredictRows, n_samples - begin);
+    PredictScratch<T> s(e, n);
+    std::vector<T> sum(static_cast<size_t>(e.n_outputs * s.stride));
+    load_rows(e, rows + begin * e.n_inputs, n, s);
+    for (int64_t k = 0; k < e.n_trees; ++k) {
+      std::fill(sum.begin(), sum.end(), T(0));
+      add_tree(e, k, n, s, sum.data(), s.stride);
+      for (int64_t o = 0; o < e.n_outputs; ++o)
+        for (int64_t i = 0; i < n; ++i)
+          out[(k * n_samples + begin + i) * e.n_outputs + o] = sum[o * s.stride + i];
+    }
+  });
+}
+
+}  // namespace SB_ISA
+}  // namespace softboost

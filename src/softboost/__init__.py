@@ -1,0 +1,11 @@
+"""Gradient boosting that learns its own features, for regression where rows are few and columns are many."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from ._regressor import SoftBoostRegressor
+
+__all__ = ["SoftBoostRegressor", "__version__"]
+
+__version__ = version("softboost")

@@ -1,0 +1,1 @@
+"""Benchmarks of softboost: accuracy against its peers, and speed."""

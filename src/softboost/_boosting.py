@@ -1,0 +1,234 @@
+"""One boosted path: Algorithm 1 of the paper, for any loss, weak learner and feature transform.
+
+    y_hat_0 <- start                                   zero in the paper
+    for k = 1 .. K:
+        r_k  <- - dL / dF at y_hat_{k-1}               the residual, for squared error
+        fit SDT_k on (Q_{k-1} X, r_k), moving Q_{k-1} to Q_k by gradient steps on its loss
+        y_hat_k <- y_hat_{k-1} + nu * SDT_k(Q_k X)
+
+This is the only module that knows the loss. Arrays are feature-major: X (n_features, n_samples), y (n_outputs,
+n_samples).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _kernels
+from ._tree import GreedyTrees, SoftTree, TrainingData, WeakLearner, apply_transform, ridge_leaves
+from .losses import Loss
+from .transforms import Transform
+
+__all__ = ["Boosted", "Path", "boost", "pilot_ranking"]
+
+Array = NDArray[Any]
+MAX_ROWS_PER_TREE = 2**16
+
+
+@dataclass(frozen=True)
+class Path:
+    """One plain boosted model: everything Algorithm 1 needs besides the data.
+
+    Attributes
+    ----------
+    name : str
+    learner : WeakLearner
+        How one tree is fitted.
+    transform : Transform or None
+        The paper's Q; None boosts trees on the columns as they are.
+    n_estimators, learning_rate : int, float
+        Rounds, and the shrinkage nu of each.
+    start : {"zero", "constant", "linear"}
+        y_hat_0: zero, the best constant, or a linear model.
+    screen : tuple of int or None
+        (least, rows_per_column): keep max(least, n / rows_per_column) columns, those of largest gain in a pilot run.
+    """
+
+    name: str
+    learner: WeakLearner
+    transform: Transform | None = None
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    start: Literal["zero", "constant", "linear"] = "constant"
+    screen: tuple[int, int] | None = None
+
+
+@dataclass
+class Boosted:
+    """A fitted path: ``rounds[k]`` holds the transform's parameters and the tree of round k + 1.
+
+    ``columns`` are the columns of the whole X that the path was given; its trees count within them.
+    """
+
+    path: Path
+    columns: Array
+    learning_rate: float
+    rounds: list[tuple[Array | None, SoftTree]] = field(default_factory=list)
+    train_loss: list[float] = field(default_factory=list)
+
+    def outputs(self, X: Array, n_threads: int = 1) -> Array:
+        """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
+        X = np.ascontiguousarray(X[self.columns])
+        return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
+
+    def _add(self, X: Array, theta: Array | None, tree: SoftTree, n_threads: int) -> Array:
+        transform = self.path.transform
+        z = X if transform is None else apply_transform(transform, theta, X)
+        return self.learning_rate * tree.output(z, n_threads)
+
+    def trees_on_columns(self, n_rounds: int) -> list[SoftTree] | None:
+        """The first trees as trees on the whole X, gates pre-composed with Q; None if a transform is not linear."""
+        trees = []
+        for theta, tree in self.rounds[:n_rounds]:
+            if self.path.transform is not None:
+                assert theta is not None
+                Q = self.path.transform.matrix(theta)
+                if Q is None:
+                    return None
+                tree = tree.composed(Q)
+            trees.append(
+                SoftTree(
+                    tree.depth,
+                    self.columns[tree.columns],
+                    tree.gate_weights,
+                    tree.gate_bias,
+                    self.learning_rate * tree.leaf_values,
+                    None if tree.leaf_weights is None else self.learning_rate * tree.leaf_weights,
+                )
+            )
+        return trees
+
+
+class _Part:
+    """Rows that trees are fitted to together, with their target and current prediction."""
+
+    def __init__(self, data: TrainingData, y: Array, raw_prediction: Array) -> None:
+        self.data, self.y, self.raw_prediction = data, y, raw_prediction
+
+
+def _deal(X: Array, y: Array, weight: Array | None, raw: Array, rng: np.random.Generator, n_threads: int) -> list[_Part]:
+    """All rows as one part, or, beyond MAX_ROWS_PER_TREE, as equal random parts that rounds take in turn."""
+    n = X.shape[1]
+    n_parts = math.ceil(n / MAX_ROWS_PER_TREE)
+    if n_parts == 1:
+        data = TrainingData(np.ascontiguousarray(X), weight, n_threads)
+        return [_Part(data, np.ascontiguousarray(y), np.array(raw, order="C"))]
+    parts = []
+    for rows in np.array_split(rng.permutation(n), n_parts):
+        rows = np.sort(rows)
+        data = TrainingData(np.ascontiguousarray(X[:, rows]), None if weight is None else weight[rows], n_threads)
+        parts.append(_Part(data, np.ascontiguousarray(y[:, rows]), np.ascontiguousarray(raw[:, rows])))
+    return parts
+
+
+def boost(
+    path: Path,
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    loss: Loss,
+    raw_prediction: Array,
+    *,
+    columns: Array | None = None,
+    rng: np.random.Generator | None = None,
+    n_threads: int = 1,
+    previous: Boosted | None = None,
+    after_round: Callable[[Boosted], bool] | None = None,
+) -> Boosted:
+    """Algorithm 1.
+
+    Parameters
+    ----------
+    X, y, weight
+        Rows to learn from; ``X`` holds all columns, ``columns`` says which of them the path may use.
+    raw_prediction : ndarray of shape (n_outputs, n_samples)
+        y_hat_0 on these rows (with ``previous``, the prediction after its rounds).
+    previous : Boosted or None
+        Rounds to go on from.
+    after_round : callable or None
+        Called with the model after every round; boosting ends when it returns True.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
+    if columns.size == 0:
+        return Boosted(path, columns, path.learning_rate)
+    parts = _deal(X[columns], y, weight, raw_prediction, rng, n_threads)
+    model = Boosted(path, columns, path.learning_rate)
+    theta = None
+    if previous is not None:
+        model.rounds, model.train_loss = list(previous.rounds), list(previous.train_loss)
+        theta = previous.rounds[-1][0] if previous.rounds else None
+    if path.transform is not None and theta is None:
+        first = parts[0]
+        residual = -loss.gradient(first.y, first.raw_prediction)
+        theta = np.asarray(path.transform.start(first.data.X.T, residual.T, rng), dtype=X.dtype)
+
+    while len(model.rounds) < path.n_estimators:
+        part = parts[len(model.rounds) % len(parts)]
+        residual = -loss.gradient(part.y, part.raw_prediction)
+        tree, theta, output = path.learner.fit(part.data, residual, path.transform, theta, rng)
+        if loss.refit_leaves:
+            tree, output = _refit_leaves(tree, theta, path, part, loss)
+        part.raw_prediction += path.learning_rate * output
+        model.rounds.append((theta, tree))
+        for other in parts:
+            if other is not part:
+                other.raw_prediction += model._add(other.data.X, theta, tree, n_threads)
+        if after_round is not None:
+            model.train_loss.append(loss.mean(part.y, part.raw_prediction, part.data.weight))
+            if after_round(model):
+                break
+    return model
+
+
+def _refit_leaves(
+    tree: SoftTree, theta: Array | None, path: Path, part: _Part, loss: Loss, n_iterations: int = 4
+) -> tuple[SoftTree, Array]:
+    """Leaves of least loss for the gates given: a few Newton steps on a quadratic that touches the loss.
+
+    A tree fitted to the sign of an error (absolute, quantile) or to a gradient in units of counts (poisson) knows the
+    way but not how far; its leaves do after this.
+    """
+    z = part.data.X if path.transform is None else apply_transform(path.transform, theta, part.data.X)
+    basis = tree.leaf_basis(z, part.data.n_threads)
+    output = np.zeros_like(part.raw_prediction)
+    coefficients = np.zeros((basis.shape[0], output.shape[0]), dtype=basis.dtype)
+    weight = 1.0 if part.data.weight is None else part.data.weight
+    # the ridge counts rows for a curvature of one: bring other curvatures to that scale
+    for _ in range(n_iterations):
+        raw = part.raw_prediction + output
+        gradient, curvature = loss.gradient(part.y, raw), loss.curvature(part.y, raw)
+        typical = max(float(np.mean(curvature)), 1e-30)
+        for o in range(output.shape[0]):
+            row_weight = weight * curvature[o] / typical
+            goal = output[o] - gradient[o] / curvature[o]
+            coefficients[:, o] = ridge_leaves(basis, goal[None], row_weight, 1.0)[:, 0]
+        output = coefficients.T @ basis
+    return tree.with_leaves(coefficients), output
+
+
+PILOT_ROUNDS = 20
+PILOT_ROWS = 5000
+
+
+def pilot_ranking(data: TrainingData, target: Array) -> Array:
+    """Columns that two short pilot runs (depth 1 and depth 2) gained from, best first; ties by column number."""
+    if data.X.shape[1] > PILOT_ROWS:
+        rows = np.linspace(0, data.X.shape[1] - 1, PILOT_ROWS).astype(int)
+        weight = None if data.weight is None else np.ascontiguousarray(data.weight[rows])
+        data = TrainingData(np.ascontiguousarray(data.X[:, rows]), weight, data.n_threads)
+        target = np.ascontiguousarray(target[:, rows])
+    gain = np.zeros(data.X.shape[0])
+    for depth in (1, 2):
+        learner = GreedyTrees(depth=depth, shallower=False, sharpness=(4.0,), ridge=(1.0,))
+        gain += _kernels.pilot_gains(
+            data.X, data.bins, target, data.weight, learner.settings(data), PILOT_ROUNDS, 0.3, data.n_threads
+        )
+    order = np.argsort(-gain, kind="stable")
+    return order[gain[order] > 0].astype(np.int32)

@@ -1,0 +1,410 @@
+"""How the default chooses: several plain boosted paths, judged out of fold and combined.
+
+Level 0 are linear models (``_linear``), level 1 boosted paths (``_boosting``). Every candidate is fitted on each
+fold's training rows and judged on the rows left out. Pooled over folds, these out-of-fold losses choose
+
+1. the stage of each candidate (its penalty, or its number of rounds),
+2. the weights of the candidates, non-negative and summing to one,
+3. how far to trust them: a richer level has to beat a simpler one by more than its own noise.
+
+Only candidates of positive weight are then fitted on all rows. Nothing here is random beyond the fold assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from ._boosting import Boosted, Path, boost, pilot_ranking
+from ._linear import Anchor, LinearPath, find_anchor, fit_linear_models
+from ._tree import GradientTrees, GreedyTrees, TrainingData
+from .losses import Loss, SquaredError
+from .transforms import Linear
+
+__all__ = ["Choice", "Member", "Units", "candidate_paths", "choose", "fit_member"]
+
+Array = NDArray[Any]
+Fold = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Units:
+    """What standardising took away: ``x_own = x * spread + centre``, likewise for y (per output)."""
+
+    centre: Array
+    spread: Array
+    y_centre: Array
+    y_spread: Array
+
+
+def candidate_paths(n_samples: float) -> list[Path]:
+    """The boosted paths of the default; constants are one setting for all data.
+
+    With more rows trees may be more (a round learns little, so rounds grow with what there is to learn), and the
+    screens below let more columns through until they let all through.
+    """
+    n_trees = int(np.clip(0.3 * n_samples, 30, 150))
+    flexible = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True)
+    stepped = GreedyTrees(depth=3, shallower=True, leaves="constant", sharpness=(3.0, 8.0, 25.0, 100.0), ridge=(1.0,))
+    plain = GreedyTrees(depth=2, ridge=(1.0, 0.1, 10.0))
+    index = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
+    sparse, wide = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=1.0)
+    return [
+        Path("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
+        Path("steps", stepped, None, n_trees, 0.2, "constant", (8, 8)),
+        Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
+        Path("index", index, sparse, 8, 0.5, "constant", (8, 8)),
+        Path("two indices", index, wide, 8, 0.5, "constant", (8, 8)),
+        Path("dense index", index, sparse, 8, 0.5, "constant", None),
+    ]
+
+
+class Fit:
+    """One set of training rows, with what all candidates share on it: bins, anchors, linear models, rankings."""
+
+    def __init__(self, X: Array, y: Array, weight: Array | None, units: Units, loss: Loss, n_threads: int) -> None:
+        self.X, self.y, self.weight = X, y, weight
+        self.loss, self.n_threads = loss, n_threads
+        self.data = TrainingData(X, weight, n_threads)
+        self.anchors: list[Anchor] = find_anchor(
+            X, y, weight, units.centre, units.spread, units.y_centre, units.y_spread
+        )
+        self._linear: dict[str, LinearPath] | None = None
+        self._rankings: dict[str, Array] = {}
+
+    @property
+    def linear(self) -> dict[str, LinearPath]:
+        """Linear models, shifted by a constant where the loss asks for another centre than the mean."""
+        if self._linear is None:
+            self._linear = fit_linear_models(self.X, self.y, self.weight, self.anchors)
+            if not isinstance(self.loss, SquaredError):
+                for path in self._linear.values():
+                    self._recentre(path)
+        return self._linear
+
+    def _recentre(self, path: LinearPath) -> None:
+        residual = self.y[None] - path.predict(self.X)
+        for stage in range(residual.shape[0]):
+            for o in range(residual.shape[1]):
+                path.intercepts[stage, o] += self.loss.fit_intercept_only(residual[stage, o], self.weight)
+
+    def constant(self) -> Array:
+        """The best constant raw prediction of each output."""
+        return np.array([self.loss.fit_intercept_only(row, self.weight) for row in self.y])
+
+    def start(self, path: Path, linear: tuple[str, int] | None) -> LinearPath:
+        """y_hat_0 of a path as a linear model of one stage."""
+        n_outputs, n_features = self.y.shape[0], self.X.shape[0]
+        if path.start == "linear" and linear is not None:
+            return self.linear[linear[0]].stage(linear[1])
+        intercept = np.zeros(n_outputs) if path.start == "zero" else self.constant()
+        return LinearPath(np.zeros((1, n_outputs, n_features)), intercept[None])
+
+    def columns(self, path: Path, residual: Array, key: str) -> Array:
+        """Columns that the path's screen lets through."""
+        n_features = self.X.shape[0]
+        if path.screen is None:
+            return np.arange(n_features, dtype=np.int32)
+        least, rows_per_column = path.screen
+        keep = max(least, int(np.ceil(self.data.total_weight / rows_per_column)))
+        if keep >= n_features:
+            return np.arange(n_features, dtype=np.int32)
+        if key not in self._rankings:
+            self._rankings[key] = pilot_ranking(self.data, residual)
+        return self._rankings[key][:keep]
+
+    def boost(self, path: Path, linear: tuple[str, int] | None, seed: int, **kwargs: Any) -> tuple[LinearPath, Boosted]:
+        """Fit one boosted path; returns where it started and its rounds."""
+        start = self.start(path, linear)
+        raw = start.predict(self.X)[0].astype(self.X.dtype)
+        residual = np.ascontiguousarray(-self.loss.gradient(self.y, raw))
+        columns = self.columns(path, residual, path.start)
+        if hasattr(kwargs.get("after_round"), "begin"):
+            kwargs["after_round"].begin(start)
+        rng = np.random.default_rng(seed)
+        model = boost(
+            path, self.X, self.y, self.weight, self.loss, raw,
+            columns=columns, rng=rng, n_threads=self.n_threads, **kwargs,
+        )  # fmt: skip
+        return start, model
+
+
+@dataclass
+class Member:
+    """One part of the final model: a linear start, the rounds of a boosted path up to ``stage``, and a weight."""
+
+    name: str
+    weight: float
+    stage: int
+    linear: LinearPath
+    boosted: Boosted | None = None
+
+
+@dataclass
+class Choice:
+    """What was chosen and why; kept on the fitted model as ``choice_``.
+
+    Attributes
+    ----------
+    weights : dict of str to float
+        Weight of each candidate in the final model; zeros left out.
+    stages : dict of str to int
+        Chosen stage of each candidate: rounds, or the number of the penalty.
+    losses : dict of str to float
+        Out-of-fold loss of each candidate at its stage (mean over judged rows, units of standardised y).
+    loss : float
+        The same for the combination.
+    n_folds, n_judged : int
+        Folds, and rows that were judged.
+    """
+
+    weights: dict[str, float] = field(default_factory=dict)
+    stages: dict[str, int] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
+    loss: float = float("nan")
+    n_folds: int = 0
+    n_judged: int = 0
+
+    def describe(self) -> str:
+        """One line that says what was chosen."""
+        parts = sorted(self.weights.items(), key=lambda item: -item[1])
+        text = ", ".join(f"{100 * w:.0f}% {name} (stage {self.stages[name]})" for name, w in parts)
+        return f"chose {text}; judged on {self.n_judged} rows in {self.n_folds} folds"
+
+
+@dataclass
+class _Judged:
+    """Out-of-fold predictions of one candidate at its chosen stage, and what they cost."""
+
+    name: str
+    stage: int
+    prediction: Array  # (n_outputs, n_judged)
+    row_loss: Array  # (n_judged,)
+
+
+def choose(
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    loss: Loss,
+    paths: Sequence[Path],
+    folds: Sequence[Fold],
+    units: Units,
+    *,
+    linear_level: bool = True,
+    fixed_rounds: bool = False,
+    seed: int = 0,
+    n_threads: int = 1,
+    progress: Callable[[str], None] = lambda text: None,
+) -> tuple[list[Member], Choice]:
+    """Judge all candidates out of fold, combine them, and fit those that count on all rows."""
+    judge = _Judge(X, y, weight, loss, folds, units, seed, n_threads, progress)
+    constant = judge.linear_candidates(["constant"])
+    linear = constant
+    if linear_level:
+        names = ["copy", "ridge", "lasso", "relaxed", "anchored"]
+        linear = constant + judge.linear_candidates(names)
+    best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
+    start = (best.name, best.stage)
+    boosted = judge.boosted_candidates(paths, start if linear_level else None, fixed_rounds)
+
+    weights = combine(constant, linear, boosted, judge.y, judge.weight, loss)
+    everyone = linear + boosted
+    full = Fit(X, y, weight, units, loss, n_threads)
+    by_name = {path.name: path for path in paths}
+    members = []
+    for candidate, w in zip(everyone, weights, strict=True):
+        if w <= 0:
+            continue
+        progress(f"fitting {candidate.name} on all rows")
+        if candidate.name in by_name:
+            path = replace(by_name[candidate.name], n_estimators=candidate.stage)
+            origin, model = full.boost(path, start if linear_level else None, seed)
+            members.append(Member(candidate.name, float(w), candidate.stage, origin, model))
+        else:
+            model_path = full.linear[candidate.name].stage(candidate.stage)
+            members.append(Member(candidate.name, float(w), candidate.stage, model_path))
+    combined = sum(w * c.prediction for w, c in zip(weights, everyone, strict=True))
+    choice = Choice(
+        weights={m.name: m.weight for m in members},
+        stages={c.name: c.stage for c in everyone},
+        losses={c.name: float(np.average(c.row_loss, weights=judge.weight)) for c in everyone},
+        loss=float(np.average(loss.loss(judge.y, combined).mean(axis=0), weights=judge.weight)),
+        n_folds=len(folds),
+        n_judged=judge.y.shape[1],
+    )
+    return members, choice
+
+
+def fit_member(
+    X: Array, y: Array, weight: Array | None, loss: Loss, path: Path, units: Units, *, seed: int, n_threads: int, **kwargs: Any
+) -> Member:
+    """A plain single fit of one path on all rows."""
+    fit = Fit(X, y, weight, units, loss, n_threads)
+    linear = ("ridge", len(fit.linear["ridge"].coefficients) // 2) if path.start == "linear" else None
+    start, model = fit.boost(path, linear, seed, **kwargs)
+    return Member(path.name, 1.0, len(model.rounds), start, model)
+
+
+class _Judge:
+    """Runs candidates over the folds and keeps their out-of-fold predictions."""
+
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        loss: Loss,
+        folds: Sequence[Fold],
+        units: Units,
+        seed: int,
+        n_threads: int,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.loss, self.seed, self.progress = loss, seed, progress
+        self.n_workers = min(n_threads, len(folds))
+        inner = 1 if self.n_workers > 1 else n_threads
+        self.fits = [
+            Fit(
+                np.ascontiguousarray(X[:, train]),
+                np.ascontiguousarray(y[:, train]),
+                None if weight is None else np.ascontiguousarray(weight[train]),
+                units,
+                loss,
+                inner,
+            )
+            for train, _ in folds
+        ]
+        self.X_judged = [np.ascontiguousarray(X[:, held]) for _, held in folds]
+        rows = np.concatenate([held for _, held in folds])
+        self.y = np.ascontiguousarray(y[:, rows])
+        self.weight = None if weight is None else weight[rows]
+
+    def _over_folds(self, work: Callable[[Fit, Array], Any]) -> list[Any]:
+        if self.n_workers == 1:
+            return [work(fit, X) for fit, X in zip(self.fits, self.X_judged, strict=True)]
+        with ThreadPoolExecutor(self.n_workers) as pool:
+            return list(pool.map(work, self.fits, self.X_judged))
+
+    def _judged(self, name: str, staged: Array, allowed: slice = slice(None)) -> _Judged:
+        """Choose the stage of least pooled loss; equal ones go to the simpler, which comes first."""
+        row_loss = self.loss.loss(self.y[None], staged).mean(axis=1)  # (n_stages, n_judged)
+        pooled = np.average(row_loss, axis=1, weights=self.weight)
+        first = range(len(pooled))[allowed][0]
+        pooled = pooled[allowed]
+        stage = first + int(np.flatnonzero(pooled <= pooled.min() * (1 + 1e-9) + 1e-300)[0])
+        return _Judged(name, stage, staged[stage], row_loss[stage])
+
+    def linear_candidates(self, names: Sequence[str]) -> list[_Judged]:
+        def work(fit: Fit, X: Array) -> dict[str, Array]:
+            return {name: fit.linear[name].predict(X) for name in names}
+
+        per_fold = self._over_folds(work)
+        return [self._judged(name, np.concatenate([p[name] for p in per_fold], axis=2)) for name in names]
+
+    def boosted_candidates(
+        self, paths: Sequence[Path], linear: tuple[str, int] | None, fixed_rounds: bool
+    ) -> list[_Judged]:
+        out = []
+        for path in paths:
+            self.progress(f"judging {path.name}")
+
+            def work(fit: Fit, X: Array, path: Path = path) -> Array:
+                start, model = fit.boost(path, linear, self.seed)
+                staged = np.repeat(start.predict(X), path.n_estimators + 1, axis=0)
+                if model.rounds:
+                    added = np.cumsum(model.outputs(X, fit.n_threads), axis=0)
+                    staged[1 : len(added) + 1] += added
+                    staged[len(added) + 1 :] += added[-1]
+                return staged
+
+            staged = np.concatenate(self._over_folds(work), axis=2)
+            allowed = slice(path.n_estimators, None) if fixed_rounds else slice(None)
+            out.append(self._judged(path.name, staged, allowed))
+        return out
+
+
+def combine(
+    constant: list[_Judged],
+    linear: list[_Judged],
+    boosted: list[_Judged],
+    y: Array,
+    weight: Array | None,
+    loss: Loss,
+) -> Array:
+    """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
+
+    ``trust(t) = clip(t - 1, 0, 1)`` of the paired t value of two levels' losses: at one standard error the simpler
+    level stands, at two the richer.
+    """
+    n_linear, n_all = len(linear), len(linear) + len(boosted)
+    candidates = linear + boosted
+    predictions = np.stack([c.prediction for c in candidates])
+
+    def cost(w: Array) -> Array:
+        return loss.loss(y, np.tensordot(w, predictions, axes=1)).mean(axis=0)
+
+    def only(index: int) -> Array:
+        w = np.zeros(n_all)
+        w[index] = 1.0
+        return w
+
+    def trust(simple: Array, rich: Array) -> float:
+        gain = cost(simple) - cost(rich)
+        mean = float(np.average(gain, weights=weight))
+        spread = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight)))
+        n = len(gain) if weight is None else float(weight.sum())
+        error = spread / np.sqrt(max(n, 1.0))
+        return float(np.clip(mean / error - 1.0, 0.0, 1.0)) if error > 0 else float(mean > 0)
+
+    def pulled(simple: Array, rich: Array) -> Array:
+        a = trust(simple, rich)
+        return a * rich + (1 - a) * simple
+
+    base = only(0)
+    w_linear = base
+    if n_linear > 1:
+        w_linear = np.zeros(n_all)
+        w_linear[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
+        w_linear = pulled(only(1), w_linear)  # candidate 1 is persistence
+        w_linear = pulled(base, w_linear)
+    if not boosted:
+        return w_linear
+    w_all = convex_weights(predictions, y, weight, loss)
+    w = pulled(w_linear, w_all) if n_linear > 1 or len(boosted) > 1 else only(1)
+    w[w < 1e-3] = 0.0
+    return w / w.sum()
+
+
+def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Loss) -> Array:
+    """Non-negative weights summing to one of least pooled loss; predictions (n_candidates, n_outputs, n_judged)."""
+    n = len(predictions)
+    root = np.ones(y.shape[1]) if weight is None else np.sqrt(weight)
+    A = (predictions * root).reshape(n, -1).T
+    b = (y * root).ravel()
+    if isinstance(loss, SquaredError):
+        heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # holds the sum at one
+        w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
+        return w / w.sum()
+    w = np.full(n, 1.0 / n)
+    rate, best, best_value = 1.0, w, np.inf
+    for _ in range(300):  # exponentiated gradient descent keeps to the simplex by itself
+        combined = np.tensordot(w, predictions, axes=1)
+        value = loss.mean(y, combined, weight)
+        if value < best_value:
+            best, best_value = w, value
+        slope = loss.gradient(y, combined) * (1.0 if weight is None else weight)
+        gradient = np.einsum("con,on->c", predictions, slope) / (root**2).sum()
+        size = float(np.abs(gradient - gradient @ w).max())
+        if size < 1e-9:
+            break
+        w = w * np.exp(-rate * (gradient - gradient.min()) / size)
+        w /= w.sum()
+        rate *= 0.985
+    return best

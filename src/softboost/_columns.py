@@ -1,0 +1,216 @@
+"""From a frame or an array to standardised columns: categories, missing values, centre and spread.
+
+Numeric columns come first and in their order; behind them come one 0/1 column per category and one per pattern of
+missing values. A missing number counts as the column's mean, also when it is first met in prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Columns", "read_frame"]
+
+Array = NDArray[Any]
+MAX_CATEGORIES = 32
+
+
+def read_frame(X: Any, categorical_features: Any) -> tuple[Any, dict[int, Array]]:
+    """Split X into something numeric (an array, category columns replaced by zeros) and the category columns.
+
+    Categories come as arrays of strings, missing ones as the empty marker None.
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return _split_frame(frame, categorical_features)
+    wanted = _wanted(categorical_features, None, _width(X))
+    if not wanted:
+        return X, {}
+    values = np.array(X, dtype=object)
+    categories = {j: _as_categories(values[:, j]) for j in wanted}
+    values[:, list(wanted)] = 0.0
+    return values.astype(np.float64), categories
+
+
+def _width(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    return int(shape[1]) if shape is not None and len(shape) == 2 else 0
+
+
+def _split_frame(frame: nw.DataFrame[Any], categorical_features: Any) -> tuple[Any, dict[int, Array]]:
+    names = frame.columns
+    wanted = set(_wanted(categorical_features, names, len(names)))
+    numeric, categories = [], {}
+    for j, name in enumerate(names):
+        column = frame[name]
+        is_category = column.dtype in (nw.Categorical, nw.Enum)
+        if j in wanted or (is_category and categorical_features == "auto"):
+            categories[j] = _as_categories(np.array(column.cast(nw.String).to_list(), dtype=object))
+            numeric.append(np.zeros(len(column)))
+            continue
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean or column.dtype == nw.Unknown):
+            if column.dtype == nw.Object and _all_numbers(column.to_list()):
+                numeric.append(np.asarray(column.to_list(), dtype=np.float64))
+                continue
+            raise ValueError(
+                f"could not convert string to float: column {name!r} has dtype {column.dtype}. Name it in "
+                f"categorical_features=[{name!r}], make it a category dtype, turn dates into numbers, or drop it."
+            )
+        numeric.append(_numbers(column))
+    dtype = np.float32 if numeric and all(c.dtype == np.float32 for c in numeric) else np.float64
+    matrix = np.column_stack(numeric).astype(dtype, copy=False) if numeric else np.empty((len(frame), 0))
+    return matrix, categories
+
+
+def _numbers(column: nw.Series[Any]) -> Array:
+    """Values of a numeric or boolean column as floats, nulls of any kind as NaN."""
+    if column.dtype == nw.Float32 and column.null_count() == 0:
+        return column.to_numpy()
+    values = column.cast(nw.Float64).to_numpy()
+    return np.asarray(values, dtype=np.float64)
+
+
+def _all_numbers(values: list[Any]) -> bool:
+    return all(v is None or isinstance(v, (int, float, np.number)) for v in values)
+
+
+def _as_categories(values: Array) -> Array:
+    missing = [v is None or (isinstance(v, float) and np.isnan(v)) for v in values]
+    return np.array([None if m else str(v) for v, m in zip(values, missing, strict=True)], dtype=object)
+
+
+def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> list[int]:
+    """Column numbers from names, numbers or a mask."""
+    if categorical_features is None or (isinstance(categorical_features, str) and categorical_features == "auto"):
+        return []
+    if isinstance(categorical_features, str):
+        raise ValueError(f"categorical_features={categorical_features!r} is not known; pass 'auto', None or a list of columns")
+    chosen = list(categorical_features)
+    if len(chosen) == width and all(isinstance(c, (bool, np.bool_)) for c in chosen):
+        return [j for j, c in enumerate(chosen) if c]
+    out = []
+    for c in chosen:
+        if isinstance(c, str):
+            if names is None or c not in names:
+                where = "X has no column names" if names is None else f"X has {names}"
+                raise ValueError(f"categorical_features names {c!r}, but {where}")
+            out.append(names.index(c))
+        elif isinstance(c, (int, np.integer)) and 0 <= c < width:
+            out.append(int(c))
+        else:
+            raise ValueError(f"categorical_features holds {c!r}, which is neither a column name nor a number below {width}")
+    return out
+
+
+@dataclass
+class Columns:
+    """How X becomes standardised columns, learned from the training rows.
+
+    Attributes
+    ----------
+    n_features : int
+        Columns of X as the user passes it.
+    categories : dict of int to list of str
+        Categories, each with a 0/1 column, of each category column; others are all zeros.
+    missing : ndarray of shape (n_missing,)
+        Numeric columns whose missing values have a 0/1 column.
+    centre, spread : ndarray of shape (n_encoded,)
+        Weighted mean and standard deviation; spread is one where a column is constant.
+    source : ndarray of shape (n_encoded,)
+        Column of X that each encoded column comes from.
+    """
+
+    n_features: int
+    categories: dict[int, list[str]]
+    missing: Array
+    centre: Array
+    spread: Array
+    source: Array
+
+    @classmethod
+    def learn(
+        cls, X: Array, categories: dict[int, Array], weight: Array | None, standardize: bool
+    ) -> Columns:
+        """Learn from the numeric matrix X (n_samples, n_features) and the category columns of :func:`read_frame`."""
+        n_features = X.shape[1]
+        kept = {j: _frequent(values) for j, values in categories.items()}
+        missing = _missing_patterns(X)
+        source = np.concatenate(
+            [np.arange(n_features), *[np.full(len(names), j) for j, names in kept.items()], missing]
+        ).astype(np.int32)
+        columns = cls(n_features, kept, missing, np.zeros(len(source)), np.ones(len(source)), source)
+        if standardize:
+            columns.centre, columns.spread = _centre_and_spread(columns.encode(X, categories), weight)
+        return columns
+
+    def encode(self, X: Array, categories: dict[int, Array]) -> Array:
+        """X with the extra 0/1 columns behind it, not yet standardised; X itself where there are none."""
+        if not self.categories and not len(self.missing):
+            return X
+        extra = [(categories[j][:, None] == np.array(names, dtype=object)) for j, names in self.categories.items()]
+        extra.append(np.isnan(X[:, self.missing]))
+        return np.ascontiguousarray(np.hstack([X, *[e.astype(X.dtype) for e in extra]]))
+
+    def standardised(self, encoded: Array) -> Array:
+        """Feature-major, standardised columns (n_encoded, n_samples), missing values at zero: the mean."""
+        dtype = encoded.dtype
+        scale = (1.0 / self.spread).astype(dtype)
+        out = np.ascontiguousarray(encoded.T)
+        if out is encoded or out.base is encoded:
+            out = out.copy()
+        out -= self.centre.astype(dtype)[:, None]
+        out *= scale[:, None]
+        if np.isnan(out).any():
+            out[np.isnan(out)] = 0.0
+        return out
+
+
+def _frequent(values: Array) -> list[str]:
+    """At most 32 categories that occur at least twice, the most frequent ones, in alphabetical order."""
+    present = values[[v is not None for v in values]].astype(str) if len(values) else values
+    names, counts = np.unique(present, return_counts=True)
+    names, counts = names[counts >= 2], counts[counts >= 2]
+    order = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
+    return sorted(str(name) for name in names[order])
+
+
+def _missing_patterns(X: Array) -> Array:
+    """Columns with at least two missing and two present values, one for each distinct pattern."""
+    if not np.isnan(np.sum(X)):
+        return np.empty(0, dtype=np.int64)
+    nan = np.isnan(X)
+    count = nan.sum(axis=0)
+    columns = np.flatnonzero((count >= 2) & (count <= len(X) - 2))
+    seen: set[bytes] = set()
+    kept = []
+    for j in columns:
+        pattern = nan[:, j].tobytes()
+        if pattern not in seen:
+            seen.add(pattern)
+            kept.append(j)
+    return np.array(kept, dtype=np.int64)
+
+
+def _centre_and_spread(X: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Weighted mean and standard deviation of each column, missing values left out, safe for any scale.
+
+    Columns are first divided by their largest size, so that squares neither overflow nor vanish. A column whose
+    spread is lost in rounding counts as constant and gets a spread of one.
+    """
+    X = X.astype(np.float64, copy=False)
+    present = ~np.isnan(X)
+    w = present.astype(np.float64) if weight is None else present * weight[:, None]
+    total = np.maximum(w.sum(axis=0), 1e-300)
+    with np.errstate(invalid="ignore"):
+        size = np.where(present, np.abs(X), 0.0).max(axis=0, initial=0.0)
+    size = np.where(size > 0, size, 1.0)
+    scaled = np.where(present, X / size, 0.0)
+    mean = (w * scaled).sum(axis=0) / total
+    deviation = np.where(present, scaled - mean, 0.0)
+    std = np.sqrt((w * deviation**2).sum(axis=0) / total)
+    spread = np.where(std > 1e-10, std * size, 1.0)
+    return mean * size, np.where((spread > 1e-290) & np.isfinite(spread), spread, 1.0)

@@ -1,0 +1,149 @@
+"""A fitted model laid out for prediction: one linear part and all trees, in the user's units, gates composed with Q."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _kernels
+from ._choice import Member, Units
+from ._tree import SoftTree
+
+__all__ = ["Ensemble"]
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Ensemble:
+    """``raw = intercept + coefficients x + sum of trees`` on standardised x.
+
+    Trees are ordered by the boosting round they belong to, so that the first ones are an earlier stage of the model.
+    ``transformed`` holds members whose transform is not linear; they are predicted through their transform.
+    """
+
+    units: Units
+    intercept: Array  # (n_outputs,)
+    coefficients: Array  # (n_outputs, n_columns)
+    trees: list[SoftTree]
+    round_of_tree: Array
+    transformed: list[Member] = field(default_factory=list)
+    _packed: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": {}}  # compiled objects do not travel; they are made again when needed
+
+    @classmethod
+    def build(cls, members: list[Member], units: Units) -> Ensemble:
+        """Lay out weighted members."""
+        scale = units.y_spread
+        n_outputs, n_columns = len(scale), len(units.centre)
+        intercept, coefficients = units.y_centre.astype(np.float64), np.zeros((n_outputs, n_columns))
+        numbered: list[tuple[int, SoftTree]] = []
+        transformed = []
+        for member in members:
+            intercept = intercept + member.weight * scale * member.linear.intercepts[0]
+            coefficients = coefficients + member.weight * scale[:, None] * member.linear.coefficients[0]
+            if member.boosted is None:
+                continue
+            trees = member.boosted.trees_on_columns(member.stage)
+            if trees is None:
+                transformed.append(member)
+                continue
+            for k, tree in enumerate(trees):
+                numbered.append((k, _scaled(tree, member.weight * scale)))
+        numbered.sort(key=lambda pair: pair[0])
+        rounds = np.array([k for k, _ in numbered], dtype=np.int64)
+        return cls(units, intercept, coefficients, [t for _, t in numbered], rounds, transformed)
+
+    @property
+    def n_rounds(self) -> int:
+        """Boosting rounds of the longest member."""
+        own = int(self.round_of_tree.max()) + 1 if len(self.round_of_tree) else 0
+        return max([own, *[member.stage for member in self.transformed]])
+
+    def raw_prediction(self, X: Array, n_threads: int) -> Array:
+        """Raw predictions at encoded rows X (n_samples, n_columns), shape (n_samples, n_outputs)."""
+        X = np.ascontiguousarray(X)
+        raw: Array = self._kernel(X.dtype).predict(X, n_threads)
+        for member in self.transformed:
+            assert member.boosted is not None
+            raw = raw + self._through_transform(member, X, n_threads).sum(axis=0)
+        return raw
+
+    def staged_raw_prediction(self, X: Array, n_threads: int) -> Iterator[Array]:
+        """Raw predictions after 1, 2, ... rounds; the last is :meth:`raw_prediction` up to rounding."""
+        X = np.ascontiguousarray(X)
+        raw = self._kernel(X.dtype, with_trees=False).predict(X, n_threads)
+        added = self._kernel(X.dtype).predict_each(X, n_threads)
+        through = [(m, self._through_transform(m, X, n_threads)) for m in self.transformed]
+        for k in range(self.n_rounds):
+            raw = raw + added[self.round_of_tree == k].sum(axis=0)
+            for member, outputs in through:
+                if k < member.stage:
+                    raw = raw + outputs[k]
+            yield raw
+
+    def _through_transform(self, member: Member, X: Array, n_threads: int) -> Array:
+        """What each round of a member adds, shape (n_rounds, n_samples, n_outputs)."""
+        assert member.boosted is not None
+        z = (X - self.units.centre.astype(X.dtype)) * (1.0 / self.units.spread).astype(X.dtype)
+        z = np.ascontiguousarray(np.where(np.isnan(z), 0.0, z).T, dtype=X.dtype)
+        scale = member.weight * self.units.y_spread
+        return member.boosted.outputs(z, n_threads)[: member.stage].transpose(0, 2, 1) * scale
+
+    def _kernel(self, dtype: Any, with_trees: bool = True) -> Any:
+        key = (np.dtype(dtype).name, with_trees)
+        if key not in self._packed:
+            self._packed[key] = _kernels.pack_ensemble(dtype, **self.arrays(with_trees))
+        return self._packed[key]
+
+    def arrays(self, with_trees: bool = True) -> dict[str, Array]:
+        """Everything prediction needs, as flat arrays: what the kernel takes and what a model file holds."""
+        trees = self.trees if with_trees else []
+        leaves = []
+        for tree in trees:
+            leaves.append(tree.leaf_values.ravel())
+            if tree.leaf_weights is not None:
+                leaves.append(tree.leaf_weights.ravel())
+        return {
+            "offset": self.units.centre,
+            "scale": 1.0 / self.units.spread,
+            "intercept": self.intercept,
+            "coefficients": self.coefficients,
+            "depth": np.array([t.depth for t in trees], dtype=np.int32),
+            "linear": np.array([t.leaf_weights is not None for t in trees], dtype=np.uint8),
+            "n_columns": np.array([len(t.columns) for t in trees], dtype=np.int64),
+            "columns": _joined([t.columns for t in trees], np.int32),
+            "gate_weights": _joined([t.gate_weights.ravel() for t in trees], np.float64),
+            "gate_bias": _joined([t.gate_bias for t in trees], np.float64),
+            "leaf": _joined(leaves, np.float64),
+        }
+
+    def column_importances(self) -> Array:
+        """How much each standardised column moves the prediction, shape (n_columns,), not yet normalised.
+
+        The slope of the linear part, plus for each tree the spread of its leaves shared among columns in proportion
+        to the sizes of their gate weights, plus the mean size of its leaves' slopes.
+        """
+        importance = np.abs(self.coefficients).sum(axis=0)
+        for tree in self.trees:
+            gates = np.abs(tree.gate_weights).sum(axis=0)
+            if gates.sum() > 0:
+                importance[tree.columns] += gates / gates.sum() * np.std(tree.leaf_values, axis=0).sum()
+            if tree.leaf_weights is not None:
+                importance[tree.columns] += np.abs(tree.leaf_weights).mean(axis=0).sum(axis=0)
+        return importance
+
+
+def _scaled(tree: SoftTree, scale: Array) -> SoftTree:
+    slopes = None if tree.leaf_weights is None else tree.leaf_weights * scale[None, :, None]
+    return SoftTree(tree.depth, tree.columns, tree.gate_weights, tree.gate_bias, tree.leaf_values * scale, slopes)
+
+
+def _joined(parts: list[Array], dtype: Any) -> Array:
+    return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)

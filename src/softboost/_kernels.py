@@ -1,0 +1,242 @@
+"""The compiled kernels behind NumPy arrays: checks shapes, passes arrays on; the only importer of `_core`.
+
+All arrays of samples are feature-major here: ``z`` has shape (n_components, n_samples), a target (n_outputs,
+n_samples). The compiled code knows neither losses nor time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+try:
+    from . import _core
+except ImportError as error:  # pragma: no cover - only in a source tree that was never built
+    raise ImportError(
+        "softboost's compiled core is missing. Install the package (`pip install .`) instead of importing its source."
+    ) from error
+
+__all__ = [
+    "MAX_DEPTH",
+    "bin_columns",
+    "fit_greedy",
+    "fit_joint",
+    "greedy_settings",
+    "instruction_sets",
+    "joint_settings",
+    "lasso_path",
+    "leaf_probabilities",
+    "pack_ensemble",
+    "pilot_gains",
+    "tree_gradients",
+    "tree_output",
+    "use_instruction_set",
+]
+
+MAX_DEPTH = 10
+Array = NDArray[Any]
+TreeArrays = tuple[int, Array, Array, Array, Array, Array | None, Array, Array, float]
+
+instruction_sets = _core.instruction_sets
+use_instruction_set = _core.use_instruction_set
+
+
+def greedy_settings(
+    *,
+    depth: int,
+    shallower: bool = False,
+    sharpness: Sequence[float] = (3.0,),
+    ridge: Sequence[float] = (1.0,),
+    linear_leaves: bool = False,
+    n_extra_columns: int = 0,
+    detrended_candidate: bool = False,
+    min_leaf_weight: float = 5.0,
+    n_selection_rows: int = 4096,
+) -> Any:
+    """Settings of :func:`fit_greedy`; see ``src/cpp/types.hpp`` for what each does."""
+    settings = _core.GreedySettings()
+    settings.depth = depth
+    settings.shallower = shallower
+    settings.sharpness = list(sharpness)
+    settings.ridge = list(ridge)
+    settings.linear_leaves = linear_leaves
+    settings.n_extra_columns = n_extra_columns
+    settings.detrended_candidate = detrended_candidate
+    settings.min_leaf_weight = min_leaf_weight
+    settings.n_selection_rows = n_selection_rows
+    return settings
+
+
+def joint_settings(
+    *,
+    transform: Literal["identity", "diagonal", "linear"],
+    n_steps: int,
+    solve_leaves: bool,
+    learn_gates: bool = True,
+    learn_transform: bool = True,
+    gate_learning_rate: float = 0.05,
+    leaf_learning_rate: float = 0.05,
+    transform_learning_rate: float = 0.02,
+    ridge: float = 1.0,
+    weight_decay: float = 0.0,
+    group_lasso: float = 0.0,
+    cosine_decay: bool = True,
+) -> Any:
+    """Settings of :func:`fit_joint`; see ``src/cpp/types.hpp`` for what each does."""
+    settings = _core.JointSettings()
+    settings.transform = getattr(_core.TransformKind, transform)
+    settings.n_steps = n_steps
+    settings.solve_leaves = solve_leaves
+    settings.learn_gates = learn_gates
+    settings.learn_transform = learn_transform
+    settings.gate_learning_rate = gate_learning_rate
+    settings.leaf_learning_rate = leaf_learning_rate
+    settings.transform_learning_rate = transform_learning_rate
+    settings.ridge = ridge
+    settings.weight_decay = weight_decay
+    settings.group_lasso = group_lasso
+    settings.cosine_decay = cosine_decay
+    return settings
+
+
+def _check_tree(
+    z: Array, depth: int, gate_weights: Array, gate_bias: Array, leaf_values: Array | None, leaf_weights: Array | None
+) -> None:
+    if not 1 <= depth <= MAX_DEPTH:
+        raise ValueError(f"depth must be between 1 and {MAX_DEPTH}, got {depth}")
+    n_leaves = 2**depth
+    if gate_weights.shape != (n_leaves - 1, z.shape[0]) or gate_bias.shape != (n_leaves - 1,):
+        raise ValueError(f"gates of depth {depth} on {z.shape[0]} components have shapes that do not fit")
+    if leaf_values is not None and (leaf_values.ndim != 2 or leaf_values.shape[0] != n_leaves):
+        raise ValueError(f"leaf_values must have {n_leaves} rows, got shape {leaf_values.shape}")
+    if leaf_weights is not None and (
+        leaf_values is None or leaf_weights.shape != (n_leaves, leaf_values.shape[1], z.shape[0])
+    ):
+        raise ValueError(f"leaf_weights has a shape that does not fit: {leaf_weights.shape}")
+
+
+def leaf_probabilities(z: Array, gate_weights: Array, gate_bias: Array, depth: int, n_threads: int = 1) -> Array:
+    """Probability that each sample reaches each leaf, shape (n_leaves, n_samples)."""
+    _check_tree(z, depth, gate_weights, gate_bias, None, None)
+    return _core.leaf_probabilities(z, gate_weights, gate_bias, depth, n_threads)
+
+
+def tree_output(
+    z: Array,
+    depth: int,
+    gate_weights: Array,
+    gate_bias: Array,
+    leaf_values: Array,
+    leaf_weights: Array | None = None,
+    n_threads: int = 1,
+) -> Array:
+    """Output of a soft tree at z, shape (n_outputs, n_samples)."""
+    _check_tree(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights)
+    return _core.tree_output(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights, n_threads)
+
+
+def tree_gradients(
+    z: Array,
+    depth: int,
+    gate_weights: Array,
+    gate_bias: Array,
+    leaf_values: Array,
+    leaf_weights: Array | None,
+    grad_output: Array,
+    n_threads: int = 1,
+) -> tuple[Array, Array, Array, Array | None, Array]:
+    """Gradients of ``sum(grad_output * tree_output)`` for gate weights, gate bias, leaf values, leaf weights and z."""
+    _check_tree(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights)
+    if grad_output.shape != (leaf_values.shape[1], z.shape[1]):
+        raise ValueError(f"grad_output must have shape {(leaf_values.shape[1], z.shape[1])}, got {grad_output.shape}")
+    return _core.tree_gradients(
+        z, depth, gate_weights, gate_bias, leaf_values, leaf_weights, grad_output, n_threads
+    )
+
+
+def bin_columns(columns: Array, max_bins: int = 256, n_threads: int = 1) -> Any:
+    """Cut each row of ``columns`` (n_columns, n_samples) into at most ``max_bins`` bins; exact where values are few."""
+    return _core.bin_columns(columns, max_bins, n_threads)
+
+
+def fit_greedy(
+    columns: Array, bins: Any, target: Array, weight: Array | None, settings: Any, n_threads: int = 1
+) -> TreeArrays:
+    """Grow, soften and solve one tree on ``columns`` (n_columns, n_samples).
+
+    Returns
+    -------
+    depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, gain, leave_one_out
+    """
+    _check_samples(columns, target, weight)
+    return _core.fit_greedy(columns, bins, target, weight, settings, n_threads)
+
+
+def pilot_gains(
+    columns: Array,
+    bins: Any,
+    target: Array,
+    weight: Array | None,
+    settings: Any,
+    n_rounds: int,
+    learning_rate: float,
+    n_threads: int = 1,
+) -> Array:
+    """Squared-error gain of each column over a short boosting run with greedy trees, shape (n_columns,)."""
+    _check_samples(columns, target, weight)
+    return _core.pilot_gains(columns, bins, target, weight, settings, n_rounds, learning_rate, n_threads)
+
+
+def fit_joint(
+    x: Array,
+    target: Array,
+    weight: Array | None,
+    settings: Any,
+    depth: int,
+    q: Array,
+    gate_weights: Array,
+    gate_bias: Array,
+    leaf_values: Array,
+    leaf_weights: Array | None,
+    n_threads: int = 1,
+) -> tuple[Array, Array]:
+    """Move a tree and its transform together, in place; return the final output and the loss before each step."""
+    _check_samples(x, target, weight)
+    n_components = gate_weights.shape[1]
+    _check_tree(gate_weights.T, depth, gate_weights, gate_bias, leaf_values, leaf_weights)
+    expected = {"identity": (0,), "diagonal": (x.shape[0],), "linear": (n_components, x.shape[0])}
+    kind = settings.transform.name
+    if q.shape != expected[kind] or (kind != "linear" and n_components != x.shape[0]):
+        raise ValueError(f"a transform of kind {kind} on {x.shape[0]} inputs has parameters of shape {expected[kind]}")
+    if leaf_values.shape[1] != target.shape[0]:
+        raise ValueError(f"leaf_values has {leaf_values.shape[1]} outputs, target has {target.shape[0]}")
+    return _core.fit_joint(
+        x, target, weight, settings, depth, n_components, q, gate_weights, gate_bias, leaf_values, leaf_weights,
+        n_threads,
+    )  # fmt: skip
+
+
+def _check_samples(columns: Array, target: Array, weight: Array | None) -> None:
+    n_samples = columns.shape[1]
+    if target.ndim != 2 or target.shape[1] != n_samples:
+        raise ValueError(f"target must have shape (n_outputs, {n_samples}), got {target.shape}")
+    if weight is not None and weight.shape != (n_samples,):
+        raise ValueError(f"weight must have shape ({n_samples},), got {weight.shape}")
+
+
+def lasso_path(gram: Array, cross: Array, penalties: Array, tolerance: float = 1e-5, max_sweeps: int = 300) -> Array:
+    """Lasso coefficients for each penalty, shape (n_penalties, n_columns): argmin b'Gb/2 - c'b + penalty |b|_1."""
+    if gram.shape != (len(cross), len(cross)):
+        raise ValueError(f"gram must have shape {(len(cross), len(cross))}, got {gram.shape}")
+    return _core.lasso_path(gram, cross, penalties, tolerance, max_sweeps)
+
+
+def pack_ensemble(dtype: Any, **arrays: Array) -> Any:
+    """A model ready to predict, in float32 or float64; every length and index is checked."""
+    dtype = np.dtype(dtype)
+    cls = _core.Ensemble32 if dtype == np.float32 else _core.Ensemble64
+    kinds = {"depth": np.int32, "linear": np.uint8, "n_columns": np.int64, "columns": np.int32}
+    return cls(**{name: np.ascontiguousarray(a, dtype=kinds.get(name, dtype)) for name, a in arrays.items()})

@@ -1,0 +1,29 @@
+"""Progress of long work: a bar on a terminal or in a notebook, nothing where it was not asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """A bar over a known or unknown number of steps; silent unless ``verbose``."""
+
+    def __init__(self, verbose: bool, total: int | None, text: str) -> None:
+        self._bar: Any = None
+        if verbose:
+            from tqdm.auto import tqdm  # noqa: PLC0415 - costs a tenth of the import time and is rarely wanted
+
+            self._bar = tqdm(total=total, desc=text, leave=True)
+
+    def step(self, text: str = "") -> None:
+        """One step done; ``text`` is shown behind the bar."""
+        if self._bar is not None:
+            if text:
+                self._bar.set_postfix_str(text, refresh=False)
+            self._bar.update()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,143 @@
+"""Checks of parameters and arrays, with messages that name the parameter, the value and the way out."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit, check_cv
+from sklearn.utils import check_random_state
+
+__all__ = [
+    "check_choice",
+    "check_integer",
+    "check_number",
+    "check_weight",
+    "make_folds",
+    "resolve_n_threads",
+    "resolve_seed",
+]
+
+Array = NDArray[Any]
+MAX_ROWS_FOR_FOLDS = 5000
+
+
+def check_integer(name: str, value: Any, least: int, most: int | None = None, *, hint: str = "") -> None:
+    """Raise ValueError unless value is an integer in [least, most]."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        limit = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {limit}, got {value!r}{_hint(hint)}")
+
+
+def check_number(name: str, value: Any, *, above: float, most: float = np.inf, hint: str = "") -> None:
+    """Raise ValueError unless value is a finite number in (above, most]."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not number or not above < value <= most:
+        limit = f"above {above:g}" if most == np.inf else f"above {above:g} and at most {most:g}"
+        raise ValueError(f"{name} must be a number {limit}, got {value!r}{_hint(hint)}")
+
+
+def check_choice(name: str, value: Any, options: Iterable[Any]) -> None:
+    """Raise ValueError unless value is one of the options."""
+    options = list(options)
+    if not any(value is o or (isinstance(value, str) and value == o) for o in options):
+        raise ValueError(f"{name}={value!r} is not known; choose one of {options}")
+
+
+def _hint(hint: str) -> str:
+    return f"; {hint}" if hint else ""
+
+
+def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
+    """Weights as float64, or None where all are one; a weight of 2 means the row counts twice.
+
+    Weights whose mean (over rows that count at all) is below one are brought to a mean of one: somebody who passes
+    shares that sum to one does not mean that there is a single row.
+    """
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Number):
+        sample_weight = np.full(n_samples, float(sample_weight))  # type: ignore[arg-type]
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_samples,)}: one weight per row of X")
+    if not np.all(np.isfinite(weight)):
+        raise ValueError("sample_weight contains NaN or infinity; drop those rows or give them a weight of 0")
+    if np.any(weight < 0):
+        raise ValueError(f"sample_weight must not be negative, got {float(weight.min())!r}; use 0 to leave a row out")
+    positive = weight > 0
+    if not positive.any():
+        raise ValueError("sample_weight is zero for every row; at least one row must count")
+    mean = float(weight[positive].mean())
+    weight = weight / mean if mean < 1.0 else weight
+    return None if np.all(weight == 1.0) else weight
+
+
+def resolve_n_threads(n_jobs: Any) -> int:
+    """Threads for n_jobs as joblib counts them: None is one, -1 all cores, and one inside a joblib worker."""
+    if n_jobs is not None:
+        if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
+            raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}; -1 uses all cores")
+    return int(effective_n_jobs(n_jobs))
+
+
+def resolve_seed(random_state: Any) -> int:
+    """One integer seed from whatever scikit-learn accepts as random_state."""
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
+    """Pairs of (training rows, judged rows), counted within the rows ``kept`` (those of positive weight).
+
+    Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond. ``shuffle="blocks"`` cuts the rows into
+    contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is judged on.
+    """
+    place = np.full(len(X), -1)
+    place[kept] = np.arange(len(kept))
+    if cv is None:
+        return _default_folds(len(kept), shuffle, seed)
+    splitter = check_cv(cv) if not isinstance(cv, numbers.Integral) else _integer_cv(int(cv), shuffle, seed)
+    folds = []
+    for train, held in splitter.split(X, y):
+        train, held = place[np.asarray(train)], place[np.asarray(held)]
+        train, held = train[train >= 0], held[held >= 0]
+        if len(train) and len(held):
+            folds.append((train, held))
+    if not folds:
+        raise ValueError(f"cv={cv!r} left no fold with rows on both sides; use fewer splits")
+    return folds
+
+
+def _integer_cv(n_splits: int, shuffle: Any, seed: int) -> BaseCrossValidator:
+    check_integer("cv", n_splits, 2)
+    if shuffle is False:
+        return TimeSeriesSplit(n_splits)
+    return KFold(n_splits, shuffle=shuffle is True, random_state=seed if shuffle is True else None)
+
+
+def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]:
+    rows = np.arange(n)
+    if n > MAX_ROWS_FOR_FOLDS:
+        n_held = n // 5
+        if shuffle is False:
+            return [(rows[:-n_held], rows[-n_held:])]
+        if shuffle is True:
+            rows = np.random.default_rng(seed).permutation(n)
+            return [(np.sort(rows[n_held:]), np.sort(rows[:n_held]))]
+        # ten blocks spread over the rows, each judged as a whole
+        held = (rows * 50 // n) % 5 == 2
+        return [(rows[~held], rows[held])]
+    n_splits = min(5, n)
+    if n_splits < 2:
+        return []
+    if shuffle is False:
+        n_splits = min(n_splits, n - 1)
+        return list(TimeSeriesSplit(max(n_splits, 2)).split(rows[:, None])) if n > 2 else []
+    return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))

@@ -1,0 +1,399 @@
+"""Losses: what boosting needs to know about an error measure, one small class each.
+
+A loss compares ``y_true`` with ``raw_prediction``, the sum of the trees before the inverse link. Boosting asks for
+the gradient, whose negative the next tree is fitted to, and for a curvature, with which leaves are refitted where the
+gradient alone would set them wrongly (its sign says nothing of how far to go).
+
+A new loss is one class with ``loss`` and ``gradient`` and one row in ``LOSSES``; every test then runs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "LOSSES",
+    "AbsoluteError",
+    "FunctionLoss",
+    "Gamma",
+    "Huber",
+    "LogCosh",
+    "Loss",
+    "Poisson",
+    "Quantile",
+    "SquaredError",
+    "Tweedie",
+    "make_loss",
+]
+
+Array = NDArray[Any]
+
+
+def _weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
+    """Smallest value at which the cumulated weight reaches the share q; the middle of a flat stretch."""
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    weight = np.ones(len(values)) if weight is None else weight[order]
+    cumulated = np.cumsum(weight)
+    goal = q * cumulated[-1]
+    slack = 1e-12 * cumulated[-1]
+    low = int(np.searchsorted(cumulated, goal - slack))
+    high = min(int(np.searchsorted(cumulated, goal + slack, side="right")), len(values) - 1)
+    return float(0.5 * (values[low] + values[high]))
+
+
+class Loss:
+    """Base of all losses; see the module's text for the contract.
+
+    Attributes
+    ----------
+    refit_leaves : bool
+        Whether leaves are solved again with the curvature after a tree was fitted to the negative gradient.
+    scales_with_y : bool
+        Whether y may be standardised before boosting: true where the best prediction for ``a y + b`` is ``a`` times
+        the best prediction for y plus ``b``.
+    """
+
+    name: ClassVar[str] = "custom"
+    refit_leaves: ClassVar[bool] = True
+    scales_with_y: ClassVar[bool] = False
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        """Loss of each element."""
+        raise NotImplementedError
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        """Derivative of the loss with respect to the raw prediction, element by element."""
+        raise NotImplementedError
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        """Positive curvature of a quadratic that touches the loss at the raw prediction; one if nothing is known."""
+        return np.ones_like(raw_prediction)
+
+    def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
+        """Constant raw prediction of least loss, by damped Newton steps on gradient and curvature."""
+        weight = np.ones_like(y_true) if weight is None else weight
+        raw = np.full_like(y_true, np.average(y_true, weights=weight))
+        for _ in range(50):
+            gradient = float(np.sum(weight * self.gradient(y_true, raw)))
+            curvature = float(np.sum(weight * self.curvature(y_true, raw)))
+            limit = 1.0 + float(np.max(np.abs(y_true - raw)))
+            step = float(np.clip(gradient / max(curvature, 1e-300), -limit, limit))
+            raw = raw - step
+            if abs(step) <= 1e-12 * (1.0 + abs(float(raw[0]))):
+                break
+        return float(raw[0])
+
+    def inverse_link(self, raw_prediction: Array) -> Array:
+        """Prediction in the units of y."""
+        return raw_prediction
+
+    def rescaled(self, y_true: Array, scale: float) -> Loss:
+        """The same loss for y divided by ``scale``; also the place to take defaults from ``y_true`` (not divided)."""
+        return self
+
+    def check_target(self, y_true: Array) -> None:
+        """Raise ValueError where y is outside what the loss can score."""
+
+    def mean(self, y_true: Array, raw_prediction: Array, weight: Array | None) -> float:
+        """Weighted mean loss over samples, summed over outputs' mean; arrays are (n_outputs, n_samples)."""
+        return float(np.average(self.loss(y_true, raw_prediction).mean(axis=0), weights=weight))
+
+
+class SquaredError(Loss):
+    """Half the squared error, ``(y - f)^2 / 2``: its negative gradient is the residual. Predicts the mean."""
+
+    name = "squared_error"
+    refit_leaves = False
+    scales_with_y = True
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        return 0.5 * (y_true - raw_prediction) ** 2
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return raw_prediction - y_true
+
+    def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
+        return float(np.average(y_true, weights=weight))
+
+
+class AbsoluteError(Loss):
+    """Absolute error ``|y - f|``: predicts the median and shrugs off outliers."""
+
+    name = "absolute_error"
+    scales_with_y = True
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.abs(y_true - raw_prediction)
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.sign(raw_prediction - y_true)
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        return 1.0 / _distance(y_true, raw_prediction)
+
+    def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
+        return _weighted_quantile(y_true, weight, 0.5)
+
+
+def _distance(y_true: Array, raw_prediction: Array) -> Array:
+    """|y - f| kept away from zero, where the quadratic that touches an absolute error would be infinitely steep."""
+    distance = np.abs(y_true - raw_prediction)
+    return np.maximum(distance, 1e-3 * max(float(distance.mean()), 1e-30))
+
+
+class Quantile(Loss):
+    """Pinball loss: predicts the quantile ``q`` of y.
+
+    Parameters
+    ----------
+    quantile : float, default=0.5
+        Between 0 and 1; 0.9 is exceeded by one value in ten.
+    """
+
+    name = "quantile"
+    scales_with_y = True
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        if not 0.0 < quantile < 1.0:
+            raise ValueError(f"quantile must lie strictly between 0 and 1, got {quantile!r}; use 0.9 for the 90th percentile")
+        self.quantile = quantile
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        above = y_true - raw_prediction
+        return np.maximum(self.quantile * above, (self.quantile - 1.0) * above)
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.where(y_true > raw_prediction, -self.quantile, np.where(y_true < raw_prediction, 1.0 - self.quantile, 0.0))
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        return 0.5 / _distance(y_true, raw_prediction)
+
+    def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
+        return _weighted_quantile(y_true, weight, self.quantile)
+
+
+class Huber(Loss):
+    """Squared error near zero, absolute error beyond ``delta``: the mean without its weakness for outliers.
+
+    Parameters
+    ----------
+    delta : float or None, default=None
+        Where the loss turns linear, in units of y. None takes 1.345 robust standard deviations of y.
+    """
+
+    name = "huber"
+    scales_with_y = True
+
+    def __init__(self, delta: float | None = None) -> None:
+        if delta is not None and not delta > 0:
+            raise ValueError(f"delta must be positive, got {delta!r}; leave it out to take it from the data")
+        self.delta = delta
+
+    def _delta(self) -> float:
+        return 1.0 if self.delta is None else self.delta
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        delta, distance = self._delta(), np.abs(y_true - raw_prediction)
+        return np.where(distance <= delta, 0.5 * distance**2, delta * (distance - 0.5 * delta))
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.clip(raw_prediction - y_true, -self._delta(), self._delta())
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        return self._delta() / np.maximum(np.abs(y_true - raw_prediction), self._delta())
+
+    def rescaled(self, y_true: Array, scale: float) -> Loss:
+        return Huber((self.delta if self.delta is not None else 1.345 * _robust_scale(y_true)) / scale)
+
+
+def _robust_scale(y_true: Array) -> float:
+    """Median absolute deviation in units of a normal's standard deviation; that deviation itself where it is zero."""
+    deviation = np.abs(y_true - np.median(y_true, axis=-1, keepdims=True))
+    scale = 1.4826 * float(np.median(deviation))
+    return scale if scale > 0 else max(float(np.std(y_true)), 1e-30)
+
+
+class LogCosh(Loss):
+    """``s^2 log cosh((y - f) / s)``: a smooth Huber loss.
+
+    Parameters
+    ----------
+    scale : float or None, default=None
+        Where the loss turns from quadratic to linear, in units of y. None takes one robust standard deviation of y.
+    """
+
+    name = "log_cosh"
+    scales_with_y = True
+
+    def __init__(self, scale: float | None = None) -> None:
+        if scale is not None and not scale > 0:
+            raise ValueError(f"scale must be positive, got {scale!r}; leave it out to take it from the data")
+        self.scale = scale
+
+    def _scaled(self, y_true: Array, raw_prediction: Array) -> tuple[float, Array]:
+        scale = 1.0 if self.scale is None else self.scale
+        return scale, (raw_prediction - y_true) / scale
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        scale, t = self._scaled(y_true, raw_prediction)
+        return scale**2 * (np.logaddexp(t, -t) - np.log(2.0))
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        scale, t = self._scaled(y_true, raw_prediction)
+        return scale * np.tanh(t)
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        t = np.maximum(np.abs(self._scaled(y_true, raw_prediction)[1]), 1e-6)
+        return np.tanh(t) / t
+
+    def rescaled(self, y_true: Array, scale: float) -> Loss:
+        return LogCosh((self.scale if self.scale is not None else _robust_scale(y_true)) / scale)
+
+
+class _LogLinkLoss(Loss):
+    """Losses of a positive mean, predicted through its logarithm."""
+
+    def inverse_link(self, raw_prediction: Array) -> Array:
+        return np.exp(_clipped(raw_prediction))
+
+    def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
+        mean = float(np.average(y_true, weights=weight))
+        return float(np.log(max(mean, 1e-30)))
+
+
+def _clipped(raw_prediction: Array) -> Array:
+    """exp of this neither overflows nor vanishes."""
+    return np.clip(raw_prediction, -80.0, 80.0)
+
+
+class Poisson(_LogLinkLoss):
+    """Poisson deviance for counts and rates, y >= 0, with a log link."""
+
+    name = "poisson"
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        raw = _clipped(raw_prediction)
+        return np.exp(raw) - y_true * raw
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.exp(_clipped(raw_prediction)) - y_true
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.exp(_clipped(raw_prediction))
+
+    def check_target(self, y_true: Array) -> None:
+        if np.any(y_true < 0):
+            raise ValueError(f"loss='poisson' needs y >= 0, got {float(y_true.min())!r}; use 'squared_error' instead")
+        if not np.any(y_true > 0):
+            raise ValueError("loss='poisson' needs at least one positive y, all are zero")
+
+
+class Gamma(_LogLinkLoss):
+    """Gamma deviance for positive, right-skewed y, with a log link."""
+
+    name = "gamma"
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        raw = _clipped(raw_prediction)
+        return raw + y_true * np.exp(-raw)
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return 1.0 - y_true * np.exp(-_clipped(raw_prediction))
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.maximum(y_true * np.exp(-_clipped(raw_prediction)), 0.5)
+
+    def check_target(self, y_true: Array) -> None:
+        if np.any(y_true <= 0):
+            raise ValueError(f"loss='gamma' needs y > 0, got {float(y_true.min())!r}; use 'tweedie' for zeros")
+
+
+class Tweedie(_LogLinkLoss):
+    """Tweedie deviance for amounts with many zeros, y >= 0, with a log link.
+
+    Parameters
+    ----------
+    power : float, default=1.5
+        Variance power, strictly between 1 (Poisson) and 2 (gamma).
+    """
+
+    name = "tweedie"
+
+    def __init__(self, power: float = 1.5) -> None:
+        if not 1.0 < power < 2.0:
+            raise ValueError(f"power must lie strictly between 1 and 2, got {power!r}; 1 is 'poisson', 2 is 'gamma'")
+        self.power = power
+
+    def _terms(self, y_true: Array, raw_prediction: Array) -> tuple[Array, Array]:
+        raw = _clipped(raw_prediction)
+        return y_true * np.exp((1.0 - self.power) * raw), np.exp((2.0 - self.power) * raw)
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        first, second = self._terms(y_true, raw_prediction)
+        return second / (2.0 - self.power) - first / (1.0 - self.power)
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        first, second = self._terms(y_true, raw_prediction)
+        return second - first
+
+    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+        first, second = self._terms(y_true, raw_prediction)
+        return (2.0 - self.power) * second + (self.power - 1.0) * first
+
+    def check_target(self, y_true: Array) -> None:
+        if np.any(y_true < 0):
+            raise ValueError(f"loss='tweedie' needs y >= 0, got {float(y_true.min())!r}; use 'squared_error' instead")
+        if not np.any(y_true > 0):
+            raise ValueError("loss='tweedie' needs at least one positive y, all are zero")
+
+
+class FunctionLoss(Loss):
+    """A user's pair of functions ``(loss, gradient)`` of ``(y_true, raw_prediction)``, element by element.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quartic = FunctionLoss(lambda y, f: (y - f) ** 4 / 4, lambda y, f: (f - y) ** 3)
+    >>> quartic.gradient(np.array([1.0]), np.array([3.0]))
+    array([8.])
+    """
+
+    refit_leaves = False
+
+    def __init__(self, loss: Callable[[Array, Array], Array], gradient: Callable[[Array, Array], Array]) -> None:
+        self._loss, self._gradient = loss, gradient
+
+    def loss(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.asarray(self._loss(y_true, raw_prediction))
+
+    def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
+        return np.asarray(self._gradient(y_true, raw_prediction))
+
+
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls
+    for cls in (SquaredError, AbsoluteError, Huber, Quantile, LogCosh, Poisson, Gamma, Tweedie)
+}
+
+
+def make_loss(loss: Any) -> Loss:
+    """A loss from its name, an object with ``loss`` and ``gradient``, or a pair of such functions."""
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)} or pass a Loss object")
+        return LOSSES[loss]()
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, tuple) and len(loss) == 2 and all(callable(f) for f in loss):
+        return FunctionLoss(*loss)
+    if callable(getattr(loss, "loss", None)) and callable(getattr(loss, "gradient", None)):
+        return FunctionLoss(loss.loss, loss.gradient)
+    raise ValueError(
+        f"loss={loss!r} is neither a name, nor an object with methods loss(y_true, raw_prediction) and "
+        "gradient(y_true, raw_prediction), nor a pair of such functions"
+    )

@@ -1,0 +1,90 @@
+"""The paper to the letter: Algorithm 1 and nothing else.
+
+y_hat_0 = 0; Q_0 = I, or its first rows; every round fits a soft tree with constant leaves to the residual by gradient
+steps on its gates and leaves and, in :func:`bsdt_q`, on Q. Columns and target are taken as they come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._regressor import SoftBoostRegressor
+from .transforms import Linear
+
+__all__ = ["bsdt", "bsdt_q"]
+
+
+def bsdt(
+    n_estimators: int = 20,
+    learning_rate: float = 1.0,
+    depth: int = 3,
+    n_steps: int = 100,
+    random_state: Any = None,
+    **params: Any,
+) -> SoftBoostRegressor:
+    """Boosted soft decision trees without a feature transform.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, depth, random_state, **params
+        As in :class:`softboost.SoftBoostRegressor`.
+    n_steps : int, default=100
+        Gradient steps on the tree per round.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> X, y = make_regression(n_samples=60, n_features=5, random_state=0)
+    >>> round(bsdt(random_state=0).fit(X, y).score(X, y), 1)
+    1.0
+    """
+    return SoftBoostRegressor(
+        n_estimators=n_estimators,
+        learning_rate=learning_rate,
+        depth=depth,
+        feature_transform=None,
+        init="zero",
+        leaves="constant",
+        gates="random",
+        n_steps=n_steps,
+        standardize=False,
+        random_state=random_state,
+        **params,
+    )
+
+
+def bsdt_q(
+    n_estimators: int = 20,
+    learning_rate: float = 1.0,
+    depth: int = 3,
+    n_steps: int = 100,
+    n_components: int | None = None,
+    transform_learning_rate: float = 0.02,
+    random_state: Any = None,
+    **params: Any,
+) -> SoftBoostRegressor:
+    """Boosted soft decision trees with the learned transform Q (BSDT-Q).
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, depth, random_state, **params
+        As in :class:`softboost.SoftBoostRegressor`.
+    n_steps : int, default=100
+        Joint gradient steps on tree and Q per round.
+    n_components : int or None, default=None
+        Rows of Q; None makes it square.
+    transform_learning_rate : float, default=0.02
+        Step of Adam on Q.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> X, y = make_regression(n_samples=60, n_features=5, random_state=0)
+    >>> model = bsdt_q(random_state=0).fit(X, y)
+    >>> model.transforms_[0].shape
+    (5, 5)
+    """
+    transform = Linear(n_components=n_components, learning_rate=transform_learning_rate, n_steps=n_steps)
+    return bsdt(n_estimators, learning_rate, depth, n_steps, random_state, **params).set_params(
+        feature_transform=transform
+    )

@@ -1,0 +1,256 @@
+"""Feature transforms z = phi(x) that are learned inside boosting: the paper's Q and its relatives.
+
+A transform is three pure functions of its parameters ``theta``, a NumPy array: where they start, what z is, and how
+a gradient with respect to z is pulled back to them. Boosting carries theta from round to round and moves it by
+gradient steps together with each new tree. Writing one's own takes no more than these three methods; see
+:class:`Transform` for an example.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+__all__ = ["TRANSFORMS", "Diagonal", "Linear", "Transform", "make_transform"]
+
+Array = NDArray[Any]
+
+
+class Transform(BaseEstimator):  # type: ignore[misc]
+    """Base of all transforms.
+
+    ``X`` is always (n_samples, n_features) here, standardised unless the model was told not to.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.02
+        Step of Adam on theta. Larger steps learn features in fewer rounds but may overshoot.
+    n_steps : int, default=40
+        Gradient steps on tree and transform per boosting round. Fewer than 20 learn little.
+
+    Examples
+    --------
+    Random Fourier features whose frequencies are learned:
+
+    >>> import numpy as np
+    >>> class Fourier(Transform):
+    ...     def start(self, X, target, rng):
+    ...         return rng.normal(size=(3, X.shape[1]))
+    ...     def apply(self, theta, X):
+    ...         return np.cos(X @ theta.T)
+    ...     def pullback(self, theta, X, grad_z):
+    ...         return -(grad_z * np.sin(X @ theta.T)).T @ X
+    >>> Fourier().apply(np.zeros((3, 2)), np.ones((4, 2))).shape
+    (4, 3)
+    """
+
+    kernel_kind: ClassVar[Literal["identity", "diagonal", "linear"] | None] = None
+
+    def __init__(self, learning_rate: float = 0.02, n_steps: int = 40) -> None:
+        self.learning_rate = learning_rate
+        self.n_steps = n_steps
+
+    def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
+        """theta before the first round. ``target`` (n_samples, n_outputs) is what the first tree will be fitted to."""
+        raise NotImplementedError
+
+    def apply(self, theta: Array, X: Array) -> Array:
+        """z, shape (n_samples, n_components)."""
+        raise NotImplementedError
+
+    def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
+        """Gradient with respect to theta of ``sum(grad_z * apply(theta, X))``, of theta's shape."""
+        raise NotImplementedError
+
+    def project(self, theta: Array, step: float) -> Array:
+        """theta after a proximal step of size ``step``; transforms without a penalty return it unchanged."""
+        return theta
+
+    def matrix(self, theta: Array) -> Array | None:
+        """Q with ``apply(theta, X) == X @ Q.T``, shape (n_components, n_features), or None if it is not linear."""
+        return None
+
+    def check(self, n_features: int) -> None:
+        """Raise ValueError where a parameter is out of range."""
+        if not self.learning_rate > 0:
+            raise ValueError(f"{_name(self)}: learning_rate must be positive, got {self.learning_rate!r}")
+        if not (isinstance(self.n_steps, (int, np.integer)) and self.n_steps >= 1):
+            raise ValueError(f"{_name(self)}: n_steps must be an integer of at least 1, got {self.n_steps!r}")
+
+
+def _name(transform: Transform) -> str:
+    return f"feature_transform {type(transform).__name__}"
+
+
+def _shrink_columns(Q: Array, amount: float) -> Array:
+    """Group soft-thresholding: each column of Q loses ``amount`` of its length, or vanishes."""
+    length = np.sqrt((Q**2).sum(axis=0))
+    keep = np.where(length > amount, 1.0 - amount / np.maximum(length, 1e-300), 0.0)
+    return Q * keep
+
+
+class Linear(Transform):
+    """The paper's transform z = Q x, with Q of shape (n_components, n_features).
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Rows of Q. None keeps as many as there are features; one or two are best when rows are few.
+    init : {"identity", "supervised"}, default="identity"
+        ``"identity"`` is the paper's start, the first rows of the identity matrix. ``"supervised"`` takes the
+        directions of a partial least squares fit, which is where learning is quickest.
+    group_lasso : float, default=0.0
+        Penalty on the length of each column of Q. Larger values drop more features altogether.
+    learning_rate : float, default=0.02
+        Step of Adam on Q.
+    n_steps : int, default=40
+        Joint gradient steps on tree and Q per boosting round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Q = Linear(n_components=2).start(np.eye(3), np.zeros((3, 1)), np.random.default_rng(0))
+    >>> Q
+    array([[1., 0., 0.],
+           [0., 1., 0.]])
+    """
+
+    kernel_kind = "linear"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        init: Literal["identity", "supervised"] = "identity",
+        group_lasso: float = 0.0,
+        learning_rate: float = 0.02,
+        n_steps: int = 40,
+    ) -> None:
+        super().__init__(learning_rate, n_steps)
+        self.n_components = n_components
+        self.init = init
+        self.group_lasso = group_lasso
+
+    def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
+        n_features = X.shape[1]
+        n_components = n_features if self.n_components is None else min(self.n_components, n_features)
+        if self.init == "identity":
+            return np.eye(n_components, n_features, dtype=X.dtype)
+        return supervised_directions(X, target, n_components)
+
+    def apply(self, theta: Array, X: Array) -> Array:
+        return X @ theta.T
+
+    def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
+        return grad_z.T @ X
+
+    def project(self, theta: Array, step: float) -> Array:
+        return _shrink_columns(theta, self.group_lasso * step) if self.group_lasso > 0 else theta
+
+    def matrix(self, theta: Array) -> Array:
+        return theta
+
+    def check(self, n_features: int) -> None:
+        super().check(n_features)
+        n = self.n_components
+        if n is not None and not (isinstance(n, (int, np.integer)) and n >= 1):
+            raise ValueError(f"{_name(self)}: n_components must be None or an integer of at least 1, got {n!r}")
+        if n is not None and n > n_features:
+            raise ValueError(f"{_name(self)}: n_components={n} is more than the {n_features} features; use at most that")
+        if self.init not in ("identity", "supervised"):
+            raise ValueError(f"{_name(self)}: init must be 'identity' or 'supervised', got {self.init!r}")
+        if not self.group_lasso >= 0:
+            raise ValueError(f"{_name(self)}: group_lasso must not be negative, got {self.group_lasso!r}")
+
+
+def supervised_directions(X: Array, target: Array, n_components: int) -> Array:
+    """Rotations of a partial least squares fit of target on X, rows scaled to unit variance of z.
+
+    Fewer rows than asked for come out as zeros where X has no further direction that helps.
+    """
+    Xd = X - X.mean(axis=0)
+    residual = target - target.mean(axis=0)
+    Q = np.zeros((n_components, X.shape[1]), dtype=X.dtype)
+    weights, loadings = [], []
+    for a in range(n_components):
+        covariance = Xd.T @ residual
+        direction = covariance[:, 0] if target.shape[1] == 1 else np.linalg.svd(covariance, full_matrices=False)[0][:, 0]
+        length = np.sqrt(direction @ direction)
+        if not length > 1e-12 * np.sqrt((X**2).sum() * max(float((target**2).sum()), 1e-300)):
+            break
+        w = direction / length
+        t = Xd @ w
+        loading = Xd.T @ t / (t @ t)
+        Xd = Xd - np.outer(t, loading)
+        residual = residual - np.outer(t, (residual.T @ t) / (t @ t))
+        rotation = w.copy()  # the direction in the original columns: undo the deflations, last one first
+        for w_before, p_before in zip(reversed(weights), reversed(loadings), strict=True):
+            rotation -= (p_before @ rotation) * w_before
+        weights.append(w)
+        loadings.append(loading)
+        spread = np.std((X - X.mean(axis=0)) @ rotation)
+        Q[a] = rotation / spread if spread > 0 else 0.0
+    return Q
+
+
+class Diagonal(Transform):
+    """Pure feature weighting: z_j = q_j x_j, all weights one at the start.
+
+    Parameters
+    ----------
+    group_lasso : float, default=0.0
+        Penalty on the size of each weight. Larger values drop more features altogether.
+    learning_rate : float, default=0.02
+        Step of Adam on the weights.
+    n_steps : int, default=40
+        Joint gradient steps on tree and weights per boosting round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Diagonal().apply(np.array([2.0, 0.0]), np.ones((1, 2)))
+    array([[2., 0.]])
+    """
+
+    kernel_kind = "diagonal"
+
+    def __init__(self, group_lasso: float = 0.0, learning_rate: float = 0.02, n_steps: int = 40) -> None:
+        super().__init__(learning_rate, n_steps)
+        self.group_lasso = group_lasso
+
+    def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
+        return np.ones(X.shape[1], dtype=X.dtype)
+
+    def apply(self, theta: Array, X: Array) -> Array:
+        return X * theta
+
+    def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
+        return (grad_z * X).sum(axis=0)
+
+    def project(self, theta: Array, step: float) -> Array:
+        return _shrink_columns(theta[None], self.group_lasso * step)[0] if self.group_lasso > 0 else theta
+
+    def matrix(self, theta: Array) -> Array:
+        return np.diag(theta)
+
+    def check(self, n_features: int) -> None:
+        super().check(n_features)
+        if not self.group_lasso >= 0:
+            raise ValueError(f"{_name(self)}: group_lasso must not be negative, got {self.group_lasso!r}")
+
+
+TRANSFORMS: dict[str, type[Transform]] = {"diagonal": Diagonal, "linear": Linear}
+
+
+def make_transform(feature_transform: Any) -> Transform | None:
+    """A transform from its name or instance; None stays None."""
+    if feature_transform is None or isinstance(feature_transform, Transform):
+        return feature_transform
+    if isinstance(feature_transform, str) and feature_transform in TRANSFORMS:
+        return TRANSFORMS[feature_transform]()
+    raise ValueError(
+        f"feature_transform={feature_transform!r} is not known; choose None, 'auto', one of {sorted(TRANSFORMS)}, "
+        "or pass an instance of a class from softboost.transforms"
+    )
