@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -22,25 +24,16 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ._boosting import Boosted, Path, boost, pilot_ranking
-from ._linear import Anchor, LinearPath, find_anchor, fit_linear_models
-from ._tree import GradientTrees, GreedyTrees, TrainingData
+from ._linear import Anchor, LinearPath, Units, find_anchor, fit_linear_models
+from ._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData
 from .losses import Loss, SquaredError
 from .transforms import Linear
 
-__all__ = ["Choice", "Member", "Units", "candidate_paths", "choose", "fit_member"]
+__all__ = ["Choice", "Member", "Units", "candidate_paths", "choose", "fit_member", "wanders"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
-
-
-@dataclass(frozen=True)
-class Units:
-    """What standardising took away: ``x_own = x * spread + centre``, likewise for y (per output)."""
-
-    centre: Array
-    spread: Array
-    y_centre: Array
-    y_spread: Array
+DOUBT = 10.0  # with few rows judged a t value means less; so many standard errors times rows are asked for on top
 
 
 def candidate_paths(n_samples: float) -> list[Path]:
@@ -51,13 +44,13 @@ def candidate_paths(n_samples: float) -> list[Path]:
     """
     n_trees = int(np.clip(0.3 * n_samples, 30, 150))
     flexible = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True)
-    stepped = GreedyTrees(depth=3, shallower=True, leaves="constant", sharpness=(3.0, 8.0, 25.0, 100.0), ridge=(1.0,))
+    stepped = GreedyTrees(depth=2, leaves="constant", sharpness=(8.0, 100.0), ridge=(1.0,))
     plain = GreedyTrees(depth=2, ridge=(1.0, 0.1, 10.0))
     index = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
     sparse, wide = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=1.0)
     return [
         Path("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
-        Path("steps", stepped, None, n_trees, 0.2, "constant", (8, 8)),
+        Path("steps", stepped, None, max(80, n_trees), 0.2, "constant", (6, 16)),
         Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
         Path("index", index, sparse, 8, 0.5, "constant", (8, 8)),
         Path("two indices", index, wide, 8, 0.5, "constant", (8, 8)),
@@ -66,23 +59,36 @@ def candidate_paths(n_samples: float) -> list[Path]:
 
 
 class Fit:
-    """One set of training rows, with what all candidates share on it: bins, anchors, linear models, rankings."""
+    """One set of training rows in one view, with what all candidates share on it: bins, linear models, rankings.
 
-    def __init__(self, X: Array, y: Array, weight: Array | None, units: Units, loss: Loss, n_threads: int) -> None:
-        self.X, self.y, self.weight = X, y, weight
+    In the anchored view X and y are differences to the anchor (see :class:`softboost._linear.Anchor`).
+    """
+
+    def __init__(
+        self, X: Array, y: Array, weight: Array | None, units: Units, loss: Loss, n_threads: int, anchored: bool = False
+    ) -> None:
+        self.anchor = find_anchor(X, y, weight, units) if anchored else None
+        if self.anchor is not None:
+            y = np.ascontiguousarray(y - self.anchor.level(X)).astype(y.dtype)
+        self.X, self.y, self.weight = self.see(X), y, weight
         self.loss, self.n_threads = loss, n_threads
-        self.data = TrainingData(X, weight, n_threads)
-        self.anchors: list[Anchor] = find_anchor(
-            X, y, weight, units.centre, units.spread, units.y_centre, units.y_spread
-        )
+        self.data = TrainingData(self.X, weight, n_threads)
         self._linear: dict[str, LinearPath] | None = None
         self._rankings: dict[str, Array] = {}
+
+    def see(self, X: Array) -> Array:
+        """X in the view of this fit."""
+        return X if self.anchor is None else np.ascontiguousarray(self.anchor.view(X)).astype(X.dtype)
+
+    def level(self, X: Array) -> Array | float:
+        """What predictions of this view are relative to, at X as it came."""
+        return 0.0 if self.anchor is None else self.anchor.level(X)
 
     @property
     def linear(self) -> dict[str, LinearPath]:
         """Linear models, shifted by a constant where the loss asks for another centre than the mean."""
         if self._linear is None:
-            self._linear = fit_linear_models(self.X, self.y, self.weight, self.anchors)
+            self._linear = fit_linear_models(self.X, self.y, self.weight)
             if not isinstance(self.loss, SquaredError):
                 for path in self._linear.values():
                     self._recentre(path)
@@ -137,13 +143,31 @@ class Fit:
 
 @dataclass
 class Member:
-    """One part of the final model: a linear start, the rounds of a boosted path up to ``stage``, and a weight."""
+    """One part of the final model: a linear start, the rounds of a boosted path up to ``stage``, and a weight.
+
+    With an ``anchor`` both belong to its view.
+    """
 
     name: str
     weight: float
     stage: int
     linear: LinearPath
     boosted: Boosted | None = None
+    anchor: Anchor | None = None
+
+    def linear_on_columns(self) -> LinearPath:
+        """The linear part on X as it came."""
+        return self.linear if self.anchor is None else self.anchor.unview_path(self.linear)
+
+    def trees_on_columns(self) -> list[SoftTree] | None:
+        """The trees on X as it came, transforms and view composed in; None if a transform is not linear."""
+        if self.boosted is None:
+            return []
+        trees = self.boosted.trees_on_columns(self.stage)
+        if trees is None or self.anchor is None:
+            return trees
+        a = self.anchor
+        return [tree.shifted(a.column, a.scale, a.share, a.shift) for tree in trees]
 
 
 @dataclass
@@ -178,14 +202,44 @@ class Choice:
         return f"chose {text}; judged on {self.n_judged} rows in {self.n_folds} folds"
 
 
-@dataclass
+@dataclass(eq=False)
 class _Judged:
     """Out-of-fold predictions of one candidate at its chosen stage, and what they cost."""
 
-    name: str
+    model: str
+    anchored: bool
     stage: int
     prediction: Array  # (n_outputs, n_judged)
     row_loss: Array  # (n_judged,)
+
+    @property
+    def name(self) -> str:
+        if self.anchored:
+            return {"zero": "persistence", "constant": "drift"}.get(self.model, f"anchored {self.model}")
+        return self.model
+
+
+LEVEL_MODELS = ("constant", "ridge", "lasso", "relaxed")
+ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed")
+
+
+def wanders(y: Array) -> bool:
+    """Whether a series (n_outputs, n_samples) in time order has no mean that it returns to, as far as can be told.
+
+    With few rows it cannot be told, and then it is safer to think so.
+    """
+    return y.shape[1] < 60 or bool(np.any(_kpss(y) > 0.2))
+
+
+def _kpss(y: Array) -> Array:
+    """The statistic of Kwiatkowski, Phillips, Schmidt and Shin for each row of y: large for series that wander."""
+    n = y.shape[1]
+    e = y - y.mean(axis=1, keepdims=True)
+    n_lags = int(4 * (n / 100) ** 0.25)
+    long_run = (e**2).mean(axis=1)
+    for lag in range(1, n_lags + 1):
+        long_run = long_run + 2 * (1 - lag / (n_lags + 1)) * (e[:, lag:] * e[:, :-lag]).sum(axis=1) / n
+    return (np.cumsum(e, axis=1) ** 2).sum(axis=1) / n**2 / np.maximum(long_run, 1e-9 * (e**2).mean(axis=1) + 1e-300)
 
 
 def choose(
@@ -198,38 +252,49 @@ def choose(
     units: Units,
     *,
     linear_level: bool = True,
+    wandering: bool | None = None,
     fixed_rounds: bool = False,
     seed: int = 0,
     n_threads: int = 1,
     progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[Member], Choice]:
-    """Judge all candidates out of fold, combine them, and fit those that count on all rows."""
-    judge = _Judge(X, y, weight, loss, folds, units, seed, n_threads, progress)
-    constant = judge.linear_candidates(["constant"])
-    linear = constant
-    if linear_level:
-        names = ["copy", "ridge", "lasso", "relaxed", "anchored"]
-        linear = constant + judge.linear_candidates(names)
-    best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
-    start = (best.name, best.stage)
-    boosted = judge.boosted_candidates(paths, start if linear_level else None, fixed_rounds)
+    """Judge all candidates out of fold, combine them, and fit those that count on all rows.
 
-    weights = combine(constant, linear, boosted, judge.y, judge.weight, loss)
+    ``wandering`` says of rows in time order whether the series wanders (see :func:`wanders`); None of other rows.
+    A series that wanders is modelled by its changes, and so are rows whose target is nearly a column and most of whose
+    columns move along with that one.
+    """
+    anchored = bool(wandering)
+    if wandering is None and linear_level and loss.scales_with_y:
+        anchor = find_anchor(X, y, weight, units)
+        anchored = anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4
+    judge = _Judge(X, y, weight, loss, folds, units, seed, n_threads, progress)
+    names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
+    linear = judge.linear_candidates(names, anchored)
+    simple = linear[:1]
+    best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
+    start = (best.model, best.stage) if linear_level else None
+    boosted = judge.boosted_candidates(paths, start, fixed_rounds, anchored)
+    doubt = DOUBT if wandering is None else 2 * DOUBT  # neighbours in time are alike: rows count for half
+    weights = combine(simple, linear, boosted, judge.y, judge.weight, loss, doubt)
     everyone = linear + boosted
-    full = Fit(X, y, weight, units, loss, n_threads)
     by_name = {path.name: path for path in paths}
+    fits: dict[bool, Fit] = {}
     members = []
     for candidate, w in zip(everyone, weights, strict=True):
         if w <= 0:
             continue
         progress(f"fitting {candidate.name} on all rows")
-        if candidate.name in by_name:
-            path = replace(by_name[candidate.name], n_estimators=candidate.stage)
-            origin, model = full.boost(path, start if linear_level else None, seed)
-            members.append(Member(candidate.name, float(w), candidate.stage, origin, model))
+        if candidate.anchored not in fits:
+            fits[candidate.anchored] = Fit(X, y, weight, units, loss, n_threads, candidate.anchored)
+        full = fits[candidate.anchored]
+        if candidate.model in by_name:
+            path = replace(by_name[candidate.model], n_estimators=candidate.stage)
+            origin, model = full.boost(path, start, seed)
+            members.append(Member(candidate.name, float(w), candidate.stage, origin, model, full.anchor))
         else:
-            model_path = full.linear[candidate.name].stage(candidate.stage)
-            members.append(Member(candidate.name, float(w), candidate.stage, model_path))
+            origin = full.linear[candidate.model].stage(candidate.stage)
+            members.append(Member(candidate.name, float(w), candidate.stage, origin, None, full.anchor))
     combined = sum(w * c.prediction for w, c in zip(weights, everyone, strict=True))
     choice = Choice(
         weights={m.name: m.weight for m in members},
@@ -269,79 +334,90 @@ class _Judge:
     ) -> None:
         self.loss, self.seed, self.progress = loss, seed, progress
         self.n_workers = min(n_threads, len(folds))
+        self._stopped = Event()
         inner = 1 if self.n_workers > 1 else n_threads
-        self.fits = [
-            Fit(
+        self._rows = [
+            (
                 np.ascontiguousarray(X[:, train]),
                 np.ascontiguousarray(y[:, train]),
                 None if weight is None else np.ascontiguousarray(weight[train]),
-                units,
-                loss,
-                inner,
             )
             for train, _ in folds
         ]
+        self._make_fit = partial(Fit, units=units, loss=loss, n_threads=inner)
+        self._fits: dict[bool, list[Fit]] = {}
         self.X_judged = [np.ascontiguousarray(X[:, held]) for _, held in folds]
         rows = np.concatenate([held for _, held in folds])
         self.y = np.ascontiguousarray(y[:, rows])
         self.weight = None if weight is None else weight[rows]
 
-    def _over_folds(self, work: Callable[[Fit, Array], Any]) -> list[Any]:
+    def _over_folds(self, work: Callable[[Fit, Array], Any], anchored: bool) -> list[Any]:
+        if anchored not in self._fits:
+            self._fits[anchored] = [self._make_fit(*rows, anchored=anchored) for rows in self._rows]
         if self.n_workers == 1:
-            return [work(fit, X) for fit, X in zip(self.fits, self.X_judged, strict=True)]
+            return [work(fit, X) for fit, X in zip(self._fits[anchored], self.X_judged, strict=True)]
         with ThreadPoolExecutor(self.n_workers) as pool:
-            return list(pool.map(work, self.fits, self.X_judged))
+            try:
+                return list(pool.map(work, self._fits[anchored], self.X_judged))
+            except BaseException:
+                self._stopped.set()  # Ctrl-C reaches this thread only: the others end after their round
+                pool.shutdown(cancel_futures=True)
+                raise
 
-    def _judged(self, name: str, staged: Array, allowed: slice = slice(None)) -> _Judged:
+    def _judged(self, model: str, anchored: bool, staged: Array, allowed: slice = slice(None)) -> _Judged:
         """Choose the stage of least pooled loss; equal ones go to the simpler, which comes first."""
         row_loss = self.loss.loss(self.y[None], staged).mean(axis=1)  # (n_stages, n_judged)
         pooled = np.average(row_loss, axis=1, weights=self.weight)
         first = range(len(pooled))[allowed][0]
         pooled = pooled[allowed]
-        stage = first + int(np.flatnonzero(pooled <= pooled.min() * (1 + 1e-9) + 1e-300)[0])
-        return _Judged(name, stage, staged[stage], row_loss[stage])
+        stage = first + int(np.flatnonzero(pooled <= pooled.min() + 1e-9 * abs(pooled.min()))[0])
+        return _Judged(model, anchored, stage, staged[stage], row_loss[stage])
 
-    def linear_candidates(self, names: Sequence[str]) -> list[_Judged]:
+    def linear_candidates(self, names: Sequence[str], anchored: bool) -> list[_Judged]:
         def work(fit: Fit, X: Array) -> dict[str, Array]:
-            return {name: fit.linear[name].predict(X) for name in names}
+            seen, level = fit.see(X), fit.level(X)
+            return {name: fit.linear[name].predict(seen) + level for name in names}
 
-        per_fold = self._over_folds(work)
-        return [self._judged(name, np.concatenate([p[name] for p in per_fold], axis=2)) for name in names]
+        per_fold = self._over_folds(work, anchored)
+        return [self._judged(name, anchored, np.concatenate([p[name] for p in per_fold], axis=2)) for name in names]
 
     def boosted_candidates(
-        self, paths: Sequence[Path], linear: tuple[str, int] | None, fixed_rounds: bool
+        self, paths: Sequence[Path], linear: tuple[str, int] | None, fixed_rounds: bool, anchored: bool
     ) -> list[_Judged]:
         out = []
         for path in paths:
             self.progress(f"judging {path.name}")
 
             def work(fit: Fit, X: Array, path: Path = path) -> Array:
-                start, model = fit.boost(path, linear, self.seed)
-                staged = np.repeat(start.predict(X), path.n_estimators + 1, axis=0)
+                watch = {} if self.n_workers == 1 else {"after_round": lambda model: self._stopped.is_set()}
+                start, model = fit.boost(path, linear, self.seed, **watch)
+                seen = fit.see(X)
+                staged = np.repeat(start.predict(seen) + fit.level(X), path.n_estimators + 1, axis=0)
                 if model.rounds:
-                    added = np.cumsum(model.outputs(X, fit.n_threads), axis=0)
+                    added = np.cumsum(model.outputs(seen, fit.n_threads), axis=0)
                     staged[1 : len(added) + 1] += added
                     staged[len(added) + 1 :] += added[-1]
                 return staged
 
-            staged = np.concatenate(self._over_folds(work), axis=2)
+            staged = np.concatenate(self._over_folds(work, anchored), axis=2)
             allowed = slice(path.n_estimators, None) if fixed_rounds else slice(None)
-            out.append(self._judged(path.name, staged, allowed))
+            out.append(self._judged(path.name, anchored, staged, allowed))
         return out
 
 
 def combine(
-    constant: list[_Judged],
+    simple: list[_Judged],
     linear: list[_Judged],
     boosted: list[_Judged],
     y: Array,
     weight: Array | None,
     loss: Loss,
+    doubt: float = DOUBT,
 ) -> Array:
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
-    ``trust(t) = clip(t - 1, 0, 1)`` of the paired t value of two levels' losses: at one standard error the simpler
-    level stands, at two the richer.
+    ``trust(t) = clip(t - 1 - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows: at one
+    standard error and a little the simpler level stands, at two the richer.
     """
     n_linear, n_all = len(linear), len(linear) + len(boosted)
     candidates = linear + boosted
@@ -361,23 +437,21 @@ def combine(
         spread = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight)))
         n = len(gain) if weight is None else float(weight.sum())
         error = spread / np.sqrt(max(n, 1.0))
-        return float(np.clip(mean / error - 1.0, 0.0, 1.0)) if error > 0 else float(mean > 0)
+        return float(np.clip(mean / error - 1.0 - doubt / n, 0.0, 1.0)) if error > 0 else float(mean > 0)
 
     def pulled(simple: Array, rich: Array) -> Array:
         a = trust(simple, rich)
         return a * rich + (1 - a) * simple
 
-    base = only(0)
-    w_linear = base
-    if n_linear > 1:
-        w_linear = np.zeros(n_all)
-        w_linear[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
-        w_linear = pulled(only(1), w_linear)  # candidate 1 is persistence
-        w_linear = pulled(base, w_linear)
-    if not boosted:
-        return w_linear
-    w_all = convex_weights(predictions, y, weight, loss)
-    w = pulled(w_linear, w_all) if n_linear > 1 or len(boosted) > 1 else only(1)
+    cheapest = min(simple, key=lambda c: float(np.average(c.row_loss, weights=weight)))
+    w = only(candidates.index(cheapest))
+    if n_linear > len(simple):
+        rich = np.zeros(n_all)
+        rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
+        w = pulled(w, rich)
+    if boosted:
+        single = n_linear == len(simple) and len(boosted) == 1  # the user's own path stands as it is
+        w = only(n_linear) if single else pulled(w, convex_weights(predictions, y, weight, loss))
     w[w < 1e-3] = 0.0
     return w / w.sum()
 

@@ -6,6 +6,8 @@ missing values. A missing number counts as the column's mean, also when it is fi
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,82 +15,106 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Columns", "read_frame"]
+__all__ = ["Columns", "is_frame", "read_array", "read_frame"]
 
 Array = NDArray[Any]
 MAX_CATEGORIES = 32
 
 
-def read_frame(X: Any, categorical_features: Any) -> tuple[Any, dict[int, Array]]:
-    """Split X into something numeric (an array, category columns replaced by zeros) and the category columns.
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame of a library that narwhals knows."""
+    return nw.dependencies.is_into_dataframe(X)
 
-    Categories come as arrays of strings, missing ones as the empty marker None.
+
+def read_array(X: Any, categorical_features: Any) -> tuple[Any, dict[int, Array]]:
+    """An array or a list of rows, category columns replaced by zeros, and the category columns as text.
+
+    X is given back as it is where there are none.
     """
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        return _split_frame(frame, categorical_features)
-    wanted = _wanted(categorical_features, None, _width(X))
-    if not wanted:
+    if _is_absent(categorical_features):
         return X, {}
     values = np.array(X, dtype=object)
-    categories = {j: _as_categories(values[:, j]) for j in wanted}
-    values[:, list(wanted)] = 0.0
+    if values.ndim != 2:
+        return X, {}
+    wanted = _wanted(categorical_features, None, values.shape[1])
+    categories = {j: _as_categories(values[:, j].tolist()) for j in wanted}
+    values[:, list(categories)] = 0.0
     return values.astype(np.float64), categories
 
 
-def _width(X: Any) -> int:
-    shape = getattr(X, "shape", None)
-    return int(shape[1]) if shape is not None and len(shape) == 2 else 0
+def read_frame(X: Any, categorical_features: Any) -> tuple[Array, dict[int, Array]]:
+    """Split a frame into a float matrix, category columns replaced by zeros, and the category columns as text.
 
-
-def _split_frame(frame: nw.DataFrame[Any], categorical_features: Any) -> tuple[Any, dict[int, Array]]:
+    Missing categories come as None.
+    """
+    frame = nw.from_native(X, eager_only=True)
     names = frame.columns
     wanted = set(_wanted(categorical_features, names, len(names)))
+    automatic = isinstance(categorical_features, str)
     numeric, categories = [], {}
     for j, name in enumerate(names):
-        column = frame[name]
-        is_category = column.dtype in (nw.Categorical, nw.Enum)
-        if j in wanted or (is_category and categorical_features == "auto"):
-            categories[j] = _as_categories(np.array(column.cast(nw.String).to_list(), dtype=object))
-            numeric.append(np.zeros(len(column)))
-            continue
-        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean or column.dtype == nw.Unknown):
-            if column.dtype == nw.Object and _all_numbers(column.to_list()):
-                numeric.append(np.asarray(column.to_list(), dtype=np.float64))
-                continue
-            raise ValueError(
-                f"could not convert string to float: column {name!r} has dtype {column.dtype}. Name it in "
-                f"categorical_features=[{name!r}], make it a category dtype, turn dates into numbers, or drop it."
-            )
-        numeric.append(_numbers(column))
+        column = frame[:, j]
+        if j in wanted or (automatic and column.dtype in (nw.Categorical, nw.Enum)):
+            categories[j] = _as_categories(column.to_list())
+            numeric.append(np.zeros(len(column), dtype=np.float32))
+        else:
+            numeric.append(_numbers(column, name))
     dtype = np.float32 if numeric and all(c.dtype == np.float32 for c in numeric) else np.float64
     matrix = np.column_stack(numeric).astype(dtype, copy=False) if numeric else np.empty((len(frame), 0))
     return matrix, categories
 
 
-def _numbers(column: nw.Series[Any]) -> Array:
+def _is_absent(categorical_features: Any) -> bool:
+    return categorical_features is None or (isinstance(categorical_features, str) and categorical_features == "auto")
+
+
+def _numbers(column: nw.Series[Any], name: Any) -> Array:
     """Values of a numeric or boolean column as floats, nulls of any kind as NaN."""
-    if column.dtype == nw.Float32 and column.null_count() == 0:
-        return column.to_numpy()
-    values = column.cast(nw.Float64).to_numpy()
-    return np.asarray(values, dtype=np.float64)
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        array = np.asarray(column.to_numpy())
+        if array.dtype.kind in "fiub":
+            return array if array.dtype == np.float32 else array.astype(np.float64)
+    values = column.to_list()
+    if not all(_is_missing(v) or isinstance(v, numbers.Number) for v in values):
+        raise ValueError(
+            f"could not convert string to float: column {name!r} has dtype {column.dtype}. Name it in "
+            f"categorical_features=[{name!r}], make it a category dtype, turn dates into numbers, or drop it."
+        )
+    return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=np.float64)
 
 
-def _all_numbers(values: list[Any]) -> bool:
-    return all(v is None or isinstance(v, (int, float, np.number)) for v in values)
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or the missing marker of a library, which is not equal to itself or will not say whether it is."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
-def _as_categories(values: Array) -> Array:
-    missing = [v is None or (isinstance(v, float) and np.isnan(v)) for v in values]
-    return np.array([None if m else str(v) for v, m in zip(values, missing, strict=True)], dtype=object)
+def _as_categories(values: list[Any]) -> Array:
+    """Categories as text, whole numbers alike whether they came as 1 or 1.0; None where missing."""
+    out: list[str | None] = []
+    for value in values:
+        if _is_missing(value):
+            out.append(None)
+        else:
+            whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+            out.append(str(int(value) if whole else value))
+    return np.array(out, dtype=object)
 
 
 def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> list[int]:
     """Column numbers from names, numbers or a mask."""
-    if categorical_features is None or (isinstance(categorical_features, str) and categorical_features == "auto"):
+    if _is_absent(categorical_features):
         return []
     if isinstance(categorical_features, str):
-        raise ValueError(f"categorical_features={categorical_features!r} is not known; pass 'auto', None or a list of columns")
+        raise ValueError(
+            f"categorical_features={categorical_features!r} is not known; pass 'auto', None or a list of columns"
+        )
+    if not isinstance(categorical_features, Iterable):
+        raise ValueError(
+            f"categorical_features must be 'auto', None or a list of columns, got {categorical_features!r}"
+        )
     chosen = list(categorical_features)
     if len(chosen) == width and all(isinstance(c, (bool, np.bool_)) for c in chosen):
         return [j for j, c in enumerate(chosen) if c]
@@ -99,10 +125,12 @@ def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> l
                 where = "X has no column names" if names is None else f"X has {names}"
                 raise ValueError(f"categorical_features names {c!r}, but {where}")
             out.append(names.index(c))
-        elif isinstance(c, (int, np.integer)) and 0 <= c < width:
+        elif isinstance(c, (int, np.integer)) and not isinstance(c, bool) and 0 <= c < width:
             out.append(int(c))
         else:
-            raise ValueError(f"categorical_features holds {c!r}, which is neither a column name nor a number below {width}")
+            raise ValueError(
+                f"categorical_features holds {c!r}, which is neither a column name nor a number from 0 to {width - 1}"
+            )
     return out
 
 
@@ -132,13 +160,11 @@ class Columns:
     source: Array
 
     @classmethod
-    def learn(
-        cls, X: Array, categories: dict[int, Array], weight: Array | None, standardize: bool
-    ) -> Columns:
+    def learn(cls, X: Array, categories: dict[int, Array], weight: Array | None, standardize: bool) -> Columns:
         """Learn from the numeric matrix X (n_samples, n_features) and the category columns of :func:`read_frame`."""
         n_features = X.shape[1]
-        kept = {j: _frequent(values) for j, values in categories.items()}
-        missing = _missing_patterns(X)
+        kept = {j: _frequent(values, weight) for j, values in categories.items()}
+        missing = _missing_patterns(X, weight)
         source = np.concatenate(
             [np.arange(n_features), *[np.full(len(names), j) for j, names in kept.items()], missing]
         ).astype(np.int32)
@@ -158,36 +184,34 @@ class Columns:
     def standardised(self, encoded: Array) -> Array:
         """Feature-major, standardised columns (n_encoded, n_samples), missing values at zero: the mean."""
         dtype = encoded.dtype
-        scale = (1.0 / self.spread).astype(dtype)
-        out = np.ascontiguousarray(encoded.T)
-        if out is encoded or out.base is encoded:
-            out = out.copy()
-        out -= self.centre.astype(dtype)[:, None]
-        out *= scale[:, None]
+        out = np.multiply(encoded.T, 0.5, order="C", dtype=dtype)  # halves, because a difference may overflow
+        out -= (0.5 * self.centre).astype(dtype)[:, None]
+        out *= (2.0 / self.spread).astype(dtype)[:, None]
         if np.isnan(out).any():
             out[np.isnan(out)] = 0.0
         return out
 
 
-def _frequent(values: Array) -> list[str]:
+def _frequent(values: Array, weight: Array | None) -> list[str]:
     """At most 32 categories that occur at least twice, the most frequent ones, in alphabetical order."""
-    present = values[[v is not None for v in values]].astype(str) if len(values) else values
-    names, counts = np.unique(present, return_counts=True)
+    present = np.array([v is not None for v in values], dtype=bool)
+    names, place = np.unique(values[present].astype(str), return_inverse=True)
+    counts = np.bincount(place, weights=None if weight is None else weight[present], minlength=len(names))
     names, counts = names[counts >= 2], counts[counts >= 2]
     order = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
     return sorted(str(name) for name in names[order])
 
 
-def _missing_patterns(X: Array) -> Array:
+def _missing_patterns(X: Array, weight: Array | None) -> Array:
     """Columns with at least two missing and two present values, one for each distinct pattern."""
     if not np.isnan(np.sum(X)):
         return np.empty(0, dtype=np.int64)
     nan = np.isnan(X)
-    count = nan.sum(axis=0)
-    columns = np.flatnonzero((count >= 2) & (count <= len(X) - 2))
+    weight = np.ones(len(X)) if weight is None else weight
+    missing, present = weight @ nan, weight @ ~nan
     seen: set[bytes] = set()
     kept = []
-    for j in columns:
+    for j in np.flatnonzero((missing >= 2) & (present >= 2)):
         pattern = nan[:, j].tobytes()
         if pattern not in seen:
             seen.add(pattern)
@@ -201,6 +225,7 @@ def _centre_and_spread(X: Array, weight: Array | None) -> tuple[Array, Array]:
     Columns are first divided by their largest size, so that squares neither overflow nor vanish. A column whose
     spread is lost in rounding counts as constant and gets a spread of one.
     """
+    smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse has to be finite
     X = X.astype(np.float64, copy=False)
     present = ~np.isnan(X)
     w = present.astype(np.float64) if weight is None else present * weight[:, None]
@@ -213,4 +238,4 @@ def _centre_and_spread(X: Array, weight: Array | None) -> tuple[Array, Array]:
     deviation = np.where(present, scaled - mean, 0.0)
     std = np.sqrt((w * deviation**2).sum(axis=0) / total)
     spread = np.where(std > 1e-10, std * size, 1.0)
-    return mean * size, np.where((spread > 1e-290) & np.isfinite(spread), spread, 1.0)
+    return mean * size, np.where((spread > smallest) & np.isfinite(spread), spread, 1.0)

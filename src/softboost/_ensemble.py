@@ -16,6 +16,7 @@ from ._tree import SoftTree
 __all__ = ["Ensemble"]
 
 Array = NDArray[Any]
+FARTHEST = 1e18  # standard deviations at which columns are cut off in prediction; the kernel does the same
 
 
 @dataclass
@@ -46,11 +47,10 @@ class Ensemble:
         numbered: list[tuple[int, SoftTree]] = []
         transformed = []
         for member in members:
-            intercept = intercept + member.weight * scale * member.linear.intercepts[0]
-            coefficients = coefficients + member.weight * scale[:, None] * member.linear.coefficients[0]
-            if member.boosted is None:
-                continue
-            trees = member.boosted.trees_on_columns(member.stage)
+            linear = member.linear_on_columns()
+            intercept = intercept + member.weight * scale * linear.intercepts[0]
+            coefficients = coefficients + member.weight * scale[:, None] * linear.coefficients[0]
+            trees = member.trees_on_columns()
             if trees is None:
                 transformed.append(member)
                 continue
@@ -90,11 +90,17 @@ class Ensemble:
 
     def _through_transform(self, member: Member, X: Array, n_threads: int) -> Array:
         """What each round of a member adds, shape (n_rounds, n_samples, n_outputs)."""
+        halves = 0.5 * X - (0.5 * self.units.centre).astype(X.dtype)  # a difference itself may overflow
+        z = np.clip(halves * (2.0 / self.units.spread).astype(X.dtype), -FARTHEST, FARTHEST)
+        return self._outputs(member, np.where(np.isnan(z), 0.0, z).T, n_threads).transpose(0, 2, 1).astype(X.dtype)
+
+    def _outputs(self, member: Member, z: Array, n_threads: int = 1) -> Array:
+        """What each round of a member adds at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""
         assert member.boosted is not None
-        z = (X - self.units.centre.astype(X.dtype)) * (1.0 / self.units.spread).astype(X.dtype)
-        z = np.ascontiguousarray(np.where(np.isnan(z), 0.0, z).T, dtype=X.dtype)
-        scale = member.weight * self.units.y_spread
-        return member.boosted.outputs(z, n_threads)[: member.stage].transpose(0, 2, 1) * scale
+        theta = member.boosted.rounds[0][0]
+        z = z if member.anchor is None else member.anchor.view(z)
+        z = np.ascontiguousarray(z, dtype=z.dtype if theta is None else theta.dtype)
+        return member.boosted.outputs(z, n_threads)[: member.stage] * (member.weight * self.units.y_spread)[:, None]
 
     def _kernel(self, dtype: Any, with_trees: bool = True) -> Any:
         key = (np.dtype(dtype).name, with_trees)
@@ -128,7 +134,8 @@ class Ensemble:
         """How much each standardised column moves the prediction, shape (n_columns,), not yet normalised.
 
         The slope of the linear part, plus for each tree the spread of its leaves shared among columns in proportion
-        to the sizes of their gate weights, plus the mean size of its leaves' slopes.
+        to the sizes of their gate weights, plus the mean size of its leaves' slopes. For hard trees and transforms that
+        are not linear: the mean change of the prediction when the column takes another value, at random rows.
         """
         importance = np.abs(self.coefficients).sum(axis=0)
         for tree in self.trees:
@@ -137,7 +144,21 @@ class Ensemble:
                 importance[tree.columns] += gates / gates.sum() * np.std(tree.leaf_values, axis=0).sum()
             if tree.leaf_weights is not None:
                 importance[tree.columns] += np.abs(tree.leaf_weights).mean(axis=0).sum(axis=0)
+        for member in self.transformed:
+            importance += self._changes(member)
         return importance
+
+    def _changes(self, member: Member, n_rows: int = 64) -> Array:
+        rng = np.random.default_rng(0)
+        n_columns = len(self.units.centre)
+        z, other = rng.normal(size=(2, n_columns, n_rows))
+        changed = np.repeat(z[:, None], n_columns, axis=1)
+        changed[np.arange(n_columns), np.arange(n_columns)] = other
+        before = self._outputs(member, z).sum(axis=0)
+        after = (
+            self._outputs(member, changed.reshape(n_columns, -1)).sum(axis=0).reshape(len(before), n_columns, n_rows)
+        )
+        return np.abs(after - before[:, None]).mean(axis=2).sum(axis=0)
 
 
 def _scaled(tree: SoftTree, scale: Array) -> SoftTree:

@@ -6,7 +6,6 @@ X (n_features, n_samples) is standardised; models come back as slopes on it and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from . import _kernels
 
-__all__ = ["Anchor", "LINEAR_MODELS", "LinearPath", "find_anchor"]
+__all__ = ["Anchor", "LinearPath", "Units", "find_anchor", "fit_linear_models"]
 
 Array = NDArray[Any]
 RIDGE_PENALTIES = np.logspace(-3, 4, 29)
@@ -40,68 +39,97 @@ class LinearPath:
 
 
 @dataclass(frozen=True)
-class Anchor:
-    """The column that comes nearest to y as it stands (the last value of a series, whichever column that is).
+class Units:
+    """What standardising took away: ``x_own = x * spread + centre``, likewise for y (per output)."""
 
-    In standardised units: ``y ~ slope * x[column] + offset`` is y = that column in its own units. ``scale``,
-    ``share`` and ``shift`` (n_features,) describe the anchored view of X,
-    ``view_i = scale_i x_i + share_i x[column] + shift_i``: columns in the same units as y become differences to the
-    anchor, the others stay.
+    centre: Array
+    spread: Array
+    y_centre: Array
+    y_spread: Array
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The column that comes nearest to y as it stands: the last value of a series, whichever column that is.
+
+    The anchored view looks at changes: y minus the anchor, and columns in the same units as y minus the anchor (other
+    columns stay). A model of that view shrinks to persistence where an ordinary one shrinks to the mean, and it
+    carries on a trend where an ordinary one falls back.
+
+    In standardised units ``y = slope x[column] + offset`` says that y equals the column, and
+    ``view_i = scale_i x_i + share_i x[column] + shift_i``.
     """
 
     column: int
-    slope: float
-    offset: float
-    scale: Array
+    slope: Array  # (n_outputs,)
+    offset: Array  # (n_outputs,)
+    scale: Array  # (n_features,)
     share: Array
     shift: Array
+    error: float  # mean squared distance of y from the anchor, in standardised units
+    n_alike: int  # columns in the same units
+
+    def level(self, X: Array) -> Array:
+        """y if it equals the anchor, shape (n_outputs, n_samples)."""
+        return np.outer(self.slope, X[self.column]) + self.offset[:, None]
 
     def view(self, X: Array) -> Array:
         """The anchored view of X (n_features, n_samples)."""
         return X * self.scale[:, None] + np.outer(self.share, X[self.column]) + self.shift[:, None]
 
     def unview(self, weights: Array) -> tuple[Array, Array]:
-        """Weights on X, and what they add as a constant, from weights (..., n_features) on the view."""
+        """Weights on X, and the constant they add, from weights (..., n_features) on the view."""
         on_x = weights * self.scale
         on_x[..., self.column] += weights @ self.share
         return on_x, weights @ self.shift
 
-
-def find_anchor(X: Array, y: Array, weight: Array | None, centre: Array, spread: Array, y_centre: Array, y_spread: Array) -> list[Anchor]:
-    """For each output, the column that is nearest to y in its own units; centre and spread undo the standardisation."""
-    weight = np.ones(X.shape[1]) if weight is None else weight
-    total = weight.sum()
-    raw_mean = X @ weight / total * spread + centre
-    anchors = []
-    for o in range(y.shape[0]):
-        y_raw = y[o] * y_spread[o] + y_centre[o]
-        # mean (y - x_j)^2 for all columns without forming the differences
-        mean_y = y_raw @ weight / total
-        cross = (X * spread[:, None]) @ (weight * (y_raw - mean_y)) / total
-        variance_x = ((X * spread[:, None]) ** 2) @ weight / total - (raw_mean - centre) ** 2
-        error = ((y_raw - mean_y) ** 2) @ weight / total + variance_x - 2 * cross + (raw_mean - mean_y) ** 2
-        column = int(np.flatnonzero(error <= error.min() * (1 + 1e-9) + 1e-300)[0])
-        slope = float(spread[column] / y_spread[o])
-        offset = float((centre[column] - y_centre[o]) / y_spread[o])
-        alike = _in_the_same_units(X, column, centre, spread, weight)
-        scale = np.where(alike, spread, 1.0)
-        share = np.where(alike, -spread[column], 0.0)
-        shift = np.where(alike, centre - centre[column], 0.0)
-        size = np.sqrt(np.maximum(((X * scale[:, None] + np.outer(share, X[column]) + shift[:, None]) ** 2) @ weight / total, 1e-24))
-        scale, share, shift = scale / size, share / size, shift / size
-        scale[column], share[column], shift[column] = 1.0, 0.0, 0.0
-        anchors.append(Anchor(column, slope, offset, scale, share, shift))
-    return anchors
+    def unview_path(self, path: LinearPath) -> LinearPath:
+        """Linear models of y on X from linear models of its change on the view."""
+        coefficients, constant = self.unview(path.coefficients)
+        coefficients[..., self.column] += self.slope
+        return LinearPath(coefficients, path.intercepts + constant + self.offset)
 
 
-def _in_the_same_units(X: Array, column: int, centre: Array, spread: Array, weight: Array) -> Array:
+def find_anchor(X: Array, y: Array, weight: Array | None, units: Units) -> Anchor:
+    """The column nearest to y in its own units, all outputs together."""
+    X, y = X.astype(np.float64), y.astype(np.float64)
+    weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
+    share = weight / weight.sum()
+    slope = _limited(units.spread[:, None] / units.y_spread)  # (n_features, n_outputs)
+    offset = _limited((units.centre[:, None] - units.y_centre) / units.y_spread)
+    # mean (y - slope x - offset)^2 for all columns from second moments, without forming the differences
+    mean_x, mean_y = X @ share, y @ share
+    gap = mean_y - slope * mean_x[:, None] - offset
+    variance_x = (X - mean_x[:, None]) ** 2 @ share
+    variance_y = (y - mean_y[:, None]) ** 2 @ share
+    covariance = (X - mean_x[:, None]) * share @ (y - mean_y[:, None]).T
+    error = (gap**2 + variance_y + slope**2 * variance_x[:, None] - 2 * slope * covariance).mean(axis=1)
+    error = np.maximum(error, 1e-12 * variance_y.mean())  # a copy of y leaves only rounding
+    column = int(np.flatnonzero(error <= error.min() * (1 + 1e-9))[0])
+    alike = _in_the_same_units(X, column, units, share)
+    scale = np.where(alike, units.spread, 1.0)
+    part = np.where(alike, -units.spread[column], 0.0)
+    shift = np.where(alike, units.centre - units.centre[column], 0.0)
+    view = X * scale[:, None] + np.outer(part, X[column]) + shift[:, None]
+    mean = view @ share
+    size = np.sqrt(np.maximum((view - mean[:, None]) ** 2 @ share, 1e-30))
+    size = np.where(size > 1e-9 * np.abs(scale), size, 1.0)  # a difference that is always the same says nothing
+    return Anchor(column, slope[column], offset[column], scale / size, part / size, (shift - mean) / size, float(error[column]), int(alike.sum()))
+
+
+def _limited(ratio: Array) -> Array:
+    """Ratios of units that are worlds apart, kept where their squares do not overflow."""
+    return np.clip(ratio, -1e100, 1e100)
+
+
+def _in_the_same_units(X: Array, column: int, units: Units, share: Array) -> Array:
     """Columns that move about one to one with the anchor: a regression slope on it between a half and two."""
-    x = X[column] - X[column] @ weight / weight.sum()
-    denominator = float(x**2 @ weight)
+    x = X[column] - X[column] @ share
+    denominator = float(x**2 @ share)
     if denominator <= 0:
         return np.zeros(X.shape[0], dtype=bool)
-    slope = (X @ (x * weight)) / denominator * spread / spread[column]
-    level = np.abs(centre - centre[column]) <= 4 * spread[column]
+    slope = (X @ (x * share)) / denominator * units.spread / units.spread[column]
+    level = np.abs(units.centre - units.centre[column]) <= 4 * units.spread[column]
     alike = (slope > 0.5) & (slope < 2.0) & level
     alike[column] = False
     return alike
@@ -203,39 +231,20 @@ def fit_lasso_and_relaxed(m: _Moments) -> tuple[LinearPath, LinearPath]:
     )
 
 
-def fit_copy(anchors: list[Anchor], n_features: int) -> LinearPath:
-    """y equals its anchor: persistence, without being told which column is the last value."""
-    coefficients = np.zeros((1, len(anchors), n_features))
-    for o, anchor in enumerate(anchors):
-        coefficients[0, o, anchor.column] = anchor.slope
-    return LinearPath(coefficients, np.array([[anchor.offset for anchor in anchors]]))
+def fit_zero(m: _Moments) -> LinearPath:
+    """Always zero: in the anchored view, persistence."""
+    shape = (1, len(m.mean_y), len(m.mean_x))
+    return LinearPath(np.zeros(shape), np.zeros(shape[:2]))
 
 
-def fit_anchored_ridge(X: Array, y: Array, weight: Array | None, anchors: list[Anchor]) -> LinearPath:
-    """Ridge regression of the change since the anchor on differences to it: shrinks to persistence, not to the mean."""
-    coefficients, intercepts = [], []
-    for o, anchor in enumerate(anchors):
-        change = (y[o] - anchor.slope * X[anchor.column] - anchor.offset)[None]
-        path = fit_ridge(_moments(anchor.view(X), change, weight))
-        on_x, constant = anchor.unview(path.coefficients[:, 0])
-        on_x[:, anchor.column] += anchor.slope
-        coefficients.append(on_x)
-        intercepts.append(path.intercepts[:, 0] + constant + anchor.offset)
-    return LinearPath(np.stack(coefficients, axis=1), np.stack(intercepts, axis=1))
-
-
-def fit_linear_models(X: Array, y: Array, weight: Array | None, anchors: list[Anchor]) -> dict[str, LinearPath]:
+def fit_linear_models(X: Array, y: Array, weight: Array | None) -> dict[str, LinearPath]:
     """All linear models of the default's first level, by name."""
     m = _moments(X, y, weight)
     lasso, relaxed = fit_lasso_and_relaxed(m)
     return {
+        "zero": fit_zero(m),
         "constant": fit_constant(m),
-        "copy": fit_copy(anchors, X.shape[0]),
         "ridge": fit_ridge(m),
         "lasso": lasso,
         "relaxed": relaxed,
-        "anchored": fit_anchored_ridge(X, y, weight, anchors),
     }
-
-
-LINEAR_MODELS: tuple[str, ...] = ("constant", "copy", "ridge", "lasso", "relaxed", "anchored")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
@@ -9,44 +11,48 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ._boosting import Boosted, Path, boost
-from ._choice import Choice, Member, Units, candidate_paths, choose, fit_member
-from ._columns import Columns, read_frame
+from ._boosting import Path, boost
+from ._choice import Choice, Member, candidate_paths, choose, fit_member, wanders
 from ._ensemble import Ensemble
+from ._hard_trees import HardTrees, make_hard_trees
 from ._kernels import MAX_DEPTH
+from ._model_file import save as save_model
+from ._model_state import register_estimator
+from ._noisy_trees import NoisyTrees
+from ._onnx import write_onnx
 from ._progress import Progress
+from ._task import Task, Watch, check_columns
 from ._tree import GradientTrees, GreedyTrees
 from ._validation import (
     check_choice,
+    check_flag,
     check_integer,
     check_number,
-    check_weight,
+    is_series,
     make_folds,
     resolve_n_threads,
-    resolve_seed,
 )
-from .losses import Loss, make_loss
-from .transforms import Transform, make_transform
+from .losses import make_loss
+from .transforms import Linear, Transform, make_transform
 
 __all__ = ["SoftBoostRegressor"]
 
 Array = NDArray[Any]
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
 
 
-class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Gradient boosting with soft trees and learned features.
+class SoftBoostRegressor(RegressorMixin, BaseEstimator):
+    r"""Gradient boosting with soft trees and learned features.
 
     Without arguments the model chooses its own structure, rounds and regularisation: it runs several boosted paths
     and linear starts out of fold and combines those that help; ``choice_`` says which. Every parameter left at
     ``"auto"`` is part of that choice, every other value is kept to. With none at ``"auto"`` the fit is one plain run
     of boosting:
 
-    .. math:: F_k = F_{k-1} + \\nu \\, \\mathrm{tree}_k(Q_k x), \\qquad
-              \\mathrm{tree}_k \\approx -\\partial L / \\partial F_{k-1}
+    .. math:: F_k = F_{k-1} + \nu \, \mathrm{tree}_k(Q_k x), \qquad
+              \mathrm{tree}_k \approx -\partial L / \partial F_{k-1}
 
     Parameters
     ----------
@@ -62,8 +68,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     feature_transform : None, "auto", "diagonal", "linear" or Transform, default="auto"
         The paper's Q. None boosts trees on the columns themselves (BSDT), ``"linear"`` learns z = Q x (BSDT-Q),
         ``"diagonal"`` only weighs columns; instances of :mod:`softboost.transforms` take settings.
-    weak_learner : "soft", default="soft"
-        The trees that are boosted.
+    weak_learner : "soft", "lightgbm", "xgboost", "catboost", HardTrees or estimator, default="soft"
+        The trees that are boosted. Names of other libraries boost trees of theirs, with their defaults; an unfitted
+        regressor of theirs, or a scikit-learn tree regressor, brings its own parameters. These trees cannot be moved
+        together with a transform, so each round alternates between the two;
+        :class:`softboost.weak_learners.HardTrees` says how.
     leaves : {"auto", "constant", "linear"}, default="auto"
         Linear leaves follow trends and extrapolate; constant ones are the paper's.
     gates : {"auto", "greedy", "random"}, default="auto"
@@ -79,9 +88,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Bring columns and y to mean zero and unit variance inside. False takes them as they are.
     cv : None, int, splitter or iterable of splits, default=None
         Folds on which the choice is judged. None takes five, or one hold-out beyond 5,000 rows.
-    shuffle : {"blocks", True, False}, default="blocks"
+    shuffle : {"auto", "blocks", True, False}, default="auto"
         Folds as contiguous blocks of rows, at random, or (False) in time order: no fold is then trained on rows after
-        those it is judged on.
+        those it is judged on. ``"auto"`` is False for a series that wanders (rows are known to be a series when a
+        column repeats the target of the row before), else ``"blocks"``.
     early_stopping : bool, default=False
         Stop when the loss on rows held out has not improved for ``n_iter_no_change`` rounds, and keep the best
         round. Uses ``eval_set`` if given, else ``validation_fraction`` of the rows. For plain fits; the choice stops
@@ -148,7 +158,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_steps: int = 100,
         standardize: bool = True,
         cv: Any = None,
-        shuffle: Any = "blocks",
+        shuffle: Any = AUTO,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -204,13 +214,15 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_params()
         previous = self._previous_fit()
-        task = _Task.from_user(self, X, y, sample_weight, eval_set)
-        if previous is not None:
-            task.columns, task.units = previous["columns_"], previous["units_"]
-            task.loss, task.train_loss = previous["loss_"], previous["train_loss_"]
-        state = self._fit_task(task, previous)
-        self.__dict__.update(state)  # only now, so that a fit that fails leaves the model as it was
+        task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous)
+        self._take(self._fit_task(task, previous))  # only now, so that a fit that fails leaves the model as it was
         return self
+
+    def _take(self, state: dict[str, Any]) -> None:
+        """Become the model that was fitted."""
+        if "feature_names_in_" not in state:
+            self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(state)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
         """Go on learning from new rows: add a few rounds fitted to what the model gets wrong on them.
@@ -229,39 +241,43 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "members_"):
             return self.fit(X, y, sample_weight)
         self._check_params()
-        task = _Task.from_user(self, X, y, sample_weight, None, reset=False)
-        task.columns, task.units, task.train_loss = self.columns_, self.units_, self.train_loss_
-        self.__dict__.update(self._extended(task))
+        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, self.__dict__)
+        self._take(self._extended(task))
         return self
 
-    def _extended(self, task: _Task, n_rounds: int = 5) -> dict[str, Any]:
+    def _extended(self, task: Task, n_rounds: int = 5) -> dict[str, Any]:
         """The fitted model with a member more: rounds fitted to the residual on new rows, gently."""
         X, y, weight = task.standardised()
-        start = (self._ensemble.raw_prediction(task.encoded, task.n_threads) - self.units_.y_centre) / self.units_.y_spread
+        now = self._ensemble.raw_prediction(task.encoded, task.n_threads)
+        raw = np.ascontiguousarray(((now - self.units_.y_centre) / self.units_.y_spread).T, dtype=X.dtype)
         learner = GreedyTrees(depth=2, shallower=True, ridge=(10.0, 100.0))
         path = Path("new rows", learner, None, n_rounds, 0.1, "zero")
-        raw = np.ascontiguousarray(start.T, dtype=X.dtype)
-        model = boost(path, X, y, weight, task.train_loss, raw, rng=np.random.default_rng(task.seed), n_threads=task.n_threads)
+        rng = np.random.default_rng(task.seed)
+        model = boost(path, X, y, weight, task.train_loss, raw, rng=rng, n_threads=task.n_threads)
         empty = self.members_[0].linear
         empty = replace(empty, coefficients=empty.coefficients * 0, intercepts=empty.intercepts * 0)
         members = [*self.members_, Member(path.name, 1.0, len(model.rounds), empty, model)]
-        return self._state(task, members, self.choice_, self.evals_result_)
+        return self._state(task, members, self.choice_, self.evals_result_, self._raw_bounds)
 
-    def _fit_task(self, task: _Task, previous: dict[str, Any] | None) -> dict[str, Any]:
+    def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
         X, y, weight = task.standardised()
         paths, linear_level = self._paths(task)
         plain = len(paths) == 1 and not linear_level and self.n_estimators != AUTO
         if plain or self.early_stopping:
-            return self._fit_plain(task, X, y, weight, paths[0], previous)
-        folds = make_folds(self.cv, self.shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
+            return self._fit_plain(task, paths[0], previous)
+        series = linear_level and is_series(task.X_rows[task.kept], task.y_rows[task.kept])
+        wandering = wanders(y) if series and task.loss.scales_with_y else None
+        shuffle = self.shuffle if self.shuffle != AUTO else (False if wandering else "blocks")
+        folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds:
             return self._fit_constant(task, y)
         progress = Progress(bool(self.verbose), None, "softboost")
         try:
             members, choice = choose(
                 X, y, weight, task.train_loss, paths, folds, task.units,
-                linear_level=linear_level, fixed_rounds=self.n_estimators != AUTO, seed=task.seed,
-                n_threads=task.n_threads, progress=progress.step,
+                linear_level=linear_level, wandering=wandering,
+                fixed_rounds=self.n_estimators != AUTO, seed=task.seed, n_threads=task.n_threads,
+                progress=progress.step,
             )  # fmt: skip
             progress.step(choice.describe())
         except KeyboardInterrupt:
@@ -275,22 +291,12 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         state["evals_result_"] = _staged_losses(state["_ensemble"], task)
         return state
 
-    def _fit_plain(
-        self, task: _Task, X: Array, y: Array, weight: Array | None, path: Path, previous: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    def _fit_plain(self, task: Task, path: Path, previous: dict[str, Any] | None) -> dict[str, Any]:
         """One path on all rows, with early stopping, warm start and Ctrl-C."""
-        held = task.hold_out(self)
-        if held is not None and task.eval_rows is None:
-            train, judged = held
-            X_held, y_held = np.ascontiguousarray(X[:, judged]), y[:, judged]
-            w_held = None if weight is None else weight[judged]
-            X, y = np.ascontiguousarray(X[:, train]), np.ascontiguousarray(y[:, train])
-            weight = None if weight is None else np.ascontiguousarray(weight[train])
-        elif task.eval_rows is not None:
-            X_held, y_held, w_held = *task.standardised_eval(), None
-        else:
-            X_held = y_held = w_held = None
-        watch = _Watch(self, task.train_loss, X_held, y_held, w_held, path.n_estimators)
+        train, held = task.hold_out(self)
+        X, y, weight = train
+        watch = Watch(self, task, train, held, path.n_estimators)
+        before = previous["_raw_bounds"] if previous is not None else None
         old = previous["members_"][0] if previous is not None else None
         try:
             if old is not None:
@@ -308,7 +314,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                     "Set warm_start=True to keep the rounds done so far on Ctrl-C, then call fit again to go on."
                 ) from None
             member = Member(path.name, 1.0, done, watch.start, watch.model)
-            self.__dict__.update(self._state(task, [member], None, watch.results))
+            self._take(self._state(task, [member], None, watch.results, before))
             raise KeyboardInterrupt(
                 f"fit was stopped after {done} of {path.n_estimators} rounds, which are kept; call fit again to go on."
             ) from None
@@ -316,10 +322,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             watch.close()
         if self.early_stopping and watch.best_round:
             member.stage = watch.best_round
-        return self._state(task, [member], None, watch.results)
+        return self._state(task, [member], None, watch.results, before)
 
     def _continued(
-        self, task: _Task, X: Array, y: Array, weight: Array | None, path: Path, old: Member, watch: _Watch
+        self, task: Task, X: Array, y: Array, weight: Array | None, path: Path, old: Member, watch: Watch
     ) -> Member:
         assert old.boosted is not None
         watch.start = old.linear
@@ -333,7 +339,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         return Member(path.name, 1.0, len(model.rounds), old.linear, model)
 
-    def _fit_constant(self, task: _Task, y: Array) -> dict[str, Any]:
+    def _fit_constant(self, task: Task, y: Array) -> dict[str, Any]:
         """Too few rows to judge anything on: predict the best constant."""
         path = Path("constant", GreedyTrees(), n_estimators=0)
         X, _, weight = task.standardised()
@@ -341,11 +347,16 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._state(task, [member], Choice(weights={"constant": 1.0}, stages={"constant": 0}), {})
 
     def _state(
-        self, task: _Task, members: list[Member], choice: Choice | None, results: dict[str, Any]
+        self,
+        task: Task,
+        members: list[Member],
+        choice: Choice | None,
+        results: dict[str, Any],
+        bounds_before: tuple[Array, Array] | None = None,
     ) -> dict[str, Any]:
         ensemble = Ensemble.build(members, task.units)
-        low, high = task.bounds(members)
         return {
+            **task.header,
             "columns_": task.columns,
             "units_": task.units,
             "loss_": task.loss,
@@ -356,7 +367,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "n_estimators_": ensemble.n_rounds,
             "n_outputs_": len(task.units.y_spread),
             "_y_ndim": task.y_ndim,
-            "_raw_bounds": (low, high),
+            "_raw_bounds": task.bounds(bounds_before),
             "_ensemble": ensemble,
         }
 
@@ -371,26 +382,40 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_integer("depth", self.depth, 1, MAX_DEPTH, hint="2 or 3 are good values, or use 'auto'")
         if self.ridge != AUTO:
             check_number("ridge", self.ridge, above=0, hint="or use 'auto'")
-        check_choice("weak_learner", self.weak_learner, ["soft"])
+        self._check_weak_learner()
         check_choice("leaves", self.leaves, [AUTO, "constant", "linear"])
         check_choice("gates", self.gates, [AUTO, "greedy", "random"])
         check_choice("init", self.init, [AUTO, "zero", "constant", "linear"])
-        check_choice("shuffle", self.shuffle, ["blocks", True, False])
+        check_choice("shuffle", self.shuffle, [AUTO, "blocks", True, False])
         check_integer("n_steps", self.n_steps, 1)
         check_integer("n_iter_no_change", self.n_iter_no_change, 1)
         check_number("validation_fraction", self.validation_fraction, above=0, most=0.9)
-        check_number("tol", self.tol, above=-1e-300)
+        check_number("tol", self.tol, least=0)
+        for name in ("standardize", "early_stopping", "warm_start"):
+            check_flag(name, getattr(self, name))
         make_loss(self.loss)
         if self.feature_transform != AUTO:
             make_transform(self.feature_transform)
 
-    def _paths(self, task: _Task) -> tuple[list[Path], bool]:
+    def _check_weak_learner(self) -> None:
+        if make_hard_trees(self.weak_learner) is None:
+            return
+        for name, allowed in (("leaves", (AUTO, "constant")), ("gates", (AUTO,)), ("ridge", (AUTO,))):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(
+                    f"{name}={value!r} is for soft trees only; leave it at 'auto' or use weak_learner='soft'"
+                )
+
+    def _paths(self, task: Task) -> tuple[list[Path], bool]:
         """Candidate paths under what the user fixed, and whether linear models compete with them."""
         paths = candidate_paths(task.total_weight)
-        if not isinstance(self.feature_transform, str) or self.feature_transform != AUTO:
-            transform = make_transform(self.feature_transform)
-            if transform is not None:
-                transform.check(task.encoded.shape[1])
+        automatic = isinstance(self.feature_transform, str) and self.feature_transform == AUTO
+        transform = None if automatic else self._transform(task)
+        hard = make_hard_trees(self.weak_learner)
+        if hard is not None:
+            paths = self._hard_paths(hard, [None, Linear()] if automatic else [transform])
+        elif not automatic:
             paths = self._paths_for(paths, transform)
         paths = [self._under_user(path) for path in paths]
         unique: list[Path] = []
@@ -399,15 +424,37 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 unique.append(path)
         return unique, self.init == AUTO and self.n_estimators == AUTO
 
+    def _transform(self, task: Task) -> Transform | None:
+        """The transform that was asked for, checked against the columns."""
+        transform = make_transform(self.feature_transform)
+        if transform is not None:
+            transform = transform.with_columns(task.header.get("feature_names_in_"))
+            transform.check(task.encoded.shape[1])
+        return transform
+
     def _paths_for(self, paths: list[Path], transform: Transform | None) -> list[Path]:
         if transform is None:
+            open_ = (self.n_estimators, self.learning_rate, self.depth, self.leaves, self.gates, self.init)
+            if AUTO not in open_:  # nothing is left to choose
+                return [Path("trees", GreedyTrees())]
             return [path for path in paths if path.transform is None]
         index = next(path for path in paths if path.transform is not None)
         return [replace(index, name=type(transform).__name__.lower(), transform=transform, screen=None)]
 
+    def _hard_paths(self, learner: HardTrees, transforms: list[Transform | None]) -> list[Path]:
+        """Paths of hard trees, with their libraries' usual number of rounds and learning rate."""
+        paths = []
+        for transform in transforms:
+            name = learner.name if transform is None else f"{learner.name}+{type(transform).__name__.lower()}"
+            paths.append(Path(name, learner, transform, 100, 0.1, "constant", None))
+        return paths
+
     def _under_user(self, path: Path) -> Path:
         """The path with every parameter that the user fixed."""
-        learner = path.learner
+        learner: Any = path.learner
+        if isinstance(learner, HardTrees):
+            learner = learner if self.depth == AUTO else learner.with_depth(int(self.depth))
+            return self._with_rounds(path, learner)
         if self.gates == "random":
             solve = self.leaves == "linear"
             learner = GradientTrees(
@@ -421,7 +468,12 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             learner = replace(learner, leaves=self.leaves)
         if self.ridge != AUTO:
             ridge = float(self.ridge)
-            learner = replace(learner, ridge=(ridge,) if isinstance(learner, GreedyTrees) else ridge)  # type: ignore[arg-type]
+            learner = replace(learner, ridge=(ridge,) if isinstance(learner, GreedyTrees) else ridge)
+        if path.transform is not None and path.transform.kernel_kind is None and isinstance(learner, GradientTrees):
+            learner = NoisyTrees(**vars(learner))
+        return self._with_rounds(path, learner)
+
+    def _with_rounds(self, path: Path, learner: Any) -> Path:
         changes: dict[str, Any] = {"learner": learner}
         if self.n_estimators != AUTO:
             changes["n_estimators"] = int(self.n_estimators)
@@ -450,7 +502,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Predictions at X, of shape (n_samples,) or (n_samples, n_outputs), as y was.
 
-        Far outside the training range predictions stay within one width of the training targets' range beyond it
+        Far outside the training range predictions stay within three widths of the training targets' range beyond it
         (raw predictions, before the inverse link).
         """
         encoded = self._encode(X)
@@ -465,39 +517,34 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encode(self, X: Any) -> Array:
         check_is_fitted(self)
-        if type(X) is np.ndarray and not self.columns_.categories:
-            X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-            return self.columns_.encode(X, {})
-        validate_data(self, X, skip_check_array=True, reset=False)
-        matrix, categories = read_frame(X, sorted(self.columns_.categories) or None)
-        matrix = check_array(matrix, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", estimator=self)
-        if matrix.shape[1] != self.n_features_in_:
-            validate_data(self, matrix, reset=False, ensure_all_finite="allow-nan")
+        matrix, categories = check_columns(self, X, sorted(self.columns_.categories) or None, reset=False)
         return self.columns_.encode(matrix, categories)
 
     def _finish(self, raw: Array) -> Array:
         low, high = self._raw_bounds
-        out = self.loss_.inverse_link(np.clip(raw, low.astype(raw.dtype), high.astype(raw.dtype)))
+        largest = np.finfo(raw.dtype).max
+        low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in (low, high))
+        out = self.loss_.inverse_link(np.clip(raw, low, high))
         return out[:, 0] if self._y_ndim == 1 else out
 
     # -- what was learned ------------------------------------------------------------------------------------------
 
-    def _leading(self) -> Boosted | None:
+    def _leading(self) -> list[tuple[Array | None, Any]]:
+        """Rounds of the path of largest weight."""
         check_is_fitted(self)
         boosted = [m for m in self.members_ if m.boosted is not None and m.boosted.rounds]
-        return max(boosted, key=lambda m: m.weight).boosted if boosted else None
+        leader = max(boosted, key=lambda m: m.weight, default=None)
+        return [] if leader is None or leader.boosted is None else leader.boosted.rounds[: leader.stage]
 
     @property
     def trees_(self) -> list[Any]:
         """Trees of the path of largest weight, on z = Q_k x."""
-        leading = self._leading()
-        return [tree for _, tree in leading.rounds] if leading is not None else []
+        return [tree for _, tree in self._leading()]
 
     @property
     def transforms_(self) -> list[Array]:
         """Q_k of the path of largest weight, round by round."""
-        leading = self._leading()
-        return [theta for theta, _ in leading.rounds if theta is not None] if leading is not None else []
+        return [theta for theta, _ in self._leading() if theta is not None]
 
     @property
     def feature_importances_(self) -> Array:
@@ -507,6 +554,60 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         importance = np.bincount(self.columns_.source, weights=encoded, minlength=self.n_features_in_)
         total = importance.sum()
         return importance / total if total > 0 else importance
+
+    # -- going elsewhere -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that :func:`softboost.load` reads.
+
+        The file holds numbers and text, no code and no training rows. It is complete on disk before it takes the
+        place of one that was there, so neither a crash nor a full disk damages the old one.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Any name will do; ``.softboost`` is usual.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import numpy as np
+        >>> from softboost import SoftBoostRegressor, load
+        >>> X = np.linspace(-1, 1, 40)[:, None]
+        >>> model = SoftBoostRegressor().fit(X, X[:, 0] ** 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "model.softboost"
+        ...     model.save(path)
+        ...     load(path).n_features_in_
+        1
+        """
+        check_is_fitted(self)
+        save_model(self, path)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as an ONNX graph of standard operators, in float32; needs the extra ``onnx``.
+
+        The graph takes ``X``, float32 of shape (n_samples, n_features_in_), NaN included, and gives ``prediction``
+        in the shape of :meth:`predict`. Models with category columns, with a transform that is not linear or with
+        trees other than soft ones have no such graph.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import numpy as np
+        >>> from softboost import SoftBoostRegressor
+        >>> X = np.linspace(-1, 1, 40)[:, None]
+        >>> model = SoftBoostRegressor().fit(X, X[:, 0] ** 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "model.onnx"
+        ...     model.to_onnx(path)  # doctest: +SKIP
+        """
+        check_is_fitted(self)
+        write_onnx(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
@@ -519,215 +620,13 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class _Task:
-    """The data of one fit, checked: encoded rows, targets, weights, and how they are standardised."""
-
-    def __init__(self) -> None:
-        self.encoded: Array
-        self.y: Array  # (n_outputs, n_kept)
-        self.weight: Array | None
-        self.columns: Columns
-        self.units: Units
-        self.loss: Loss
-        self.train_loss: Loss
-        self.y_ndim = 1
-        self.kept: Array
-        self.X_rows: Array
-        self.y_rows: Array
-        self.seed = 0
-        self.n_threads = 1
-        self.eval_rows: tuple[Array, Array] | None = None
-        self._standardised: tuple[Array, Array, Array | None] | None = None
-
-    @classmethod
-    def from_user(
-        cls, model: SoftBoostRegressor, X: Any, y: Any, sample_weight: Any, eval_set: Any, reset: bool = True
-    ) -> _Task:
-        task = cls()
-        matrix, categories = task._read_X(model, X, reset)
-        task._read_y(y, matrix)
-        weight = check_weight(sample_weight, len(matrix))
-        task.kept = np.arange(len(matrix)) if weight is None else np.flatnonzero(weight > 0)
-        task.X_rows, task.y_rows = matrix, task.y.T
-        if len(task.kept) < len(matrix):
-            matrix = np.ascontiguousarray(matrix[task.kept])
-            categories = {j: values[task.kept] for j, values in categories.items()}
-            task.y = np.ascontiguousarray(task.y[:, task.kept])
-        task.weight = None if weight is None else weight[task.kept]
-        task.seed, task.n_threads = resolve_seed(model.random_state), resolve_n_threads(model.n_jobs)
-        task.loss = make_loss(model.loss)
-        task.loss.check_target(task.y)
-        if reset:
-            task.columns = Columns.learn(matrix, categories, task.weight, model.standardize)
-            task._learn_units(model.standardize)
-        else:
-            task.columns = model.columns_
-        task.encoded = task.columns.encode(matrix, categories)
-        if eval_set is not None:
-            task._read_eval_set(model, eval_set)
-        return task
-
-    def _read_X(self, model: SoftBoostRegressor, X: Any, reset: bool) -> tuple[Array, dict[int, Array]]:
-        numeric, categories = (X, {}) if _is_plain(X, model) else read_frame(X, model.categorical_features)
-        kinds = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
-        if numeric is X:
-            return validate_data(model, X, reset=reset, **kinds), categories
-        validate_data(model, X, skip_check_array=True, reset=reset)
-        return check_array(numeric, estimator=model, **kinds), categories
-
-    def _read_y(self, y: Any, X: Array) -> None:
-        if y is None:
-            raise ValueError("This SoftBoostRegressor estimator requires y to be passed, but the target y is None.")
-        y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=True, input_name="y")
-        self.y_ndim = y.ndim
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-            self.y_ndim = 1
-        if y.ndim > 2:
-            raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_outputs), got {y.shape}")
-        check_consistent_length(X, y)
-        self.y = np.ascontiguousarray(np.atleast_2d(y.T).astype(X.dtype))
-
-    def _learn_units(self, standardize: bool) -> None:
-        n_outputs = self.y.shape[0]
-        y_centre, y_spread = np.zeros(n_outputs), np.ones(n_outputs)
-        if standardize and self.loss.scales_with_y:
-            y = self.y.astype(np.float64)
-            y_centre = np.average(y, axis=1, weights=self.weight)
-            size = np.maximum(np.abs(y - y_centre[:, None]).max(axis=1), 1e-300)
-            variance = np.average(((y - y_centre[:, None]) / size[:, None]) ** 2, axis=1, weights=self.weight)
-            y_spread = np.where(variance > 0, np.sqrt(variance) * size, 1.0)
-            negligible = y_spread <= 1e-12 * np.abs(y_centre)
-            y_spread = np.where(negligible, np.maximum(np.abs(y_centre), 1e-300), y_spread)
-        self.units = Units(self.columns.centre, self.columns.spread, y_centre, y_spread)
-        self.loss = self.loss.rescaled(self.y, 1.0)
-        self.train_loss = self.loss.rescaled(self.y, float(np.sqrt(np.mean(y_spread**2))))
-
-    def _read_eval_set(self, model: SoftBoostRegressor, eval_set: Any) -> None:
-        if isinstance(eval_set, list) and len(eval_set) == 1:
-            eval_set = eval_set[0]
-        if not (isinstance(eval_set, tuple) and len(eval_set) == 2):
-            raise ValueError(f"eval_set must be a tuple (X, y) or a list with one, got {type(eval_set).__name__}")
-        other = _Task()
-        matrix, categories = other._read_X(model, eval_set[0], reset=False)
-        other._read_y(eval_set[1], matrix)
-        if other.y.shape[0] != self.y.shape[0]:
-            raise ValueError(f"eval_set has {other.y.shape[0]} outputs, y has {self.y.shape[0]}")
-        self.eval_rows = self.columns.encode(matrix, categories), other.y
-
-    @property
-    def total_weight(self) -> float:
-        return float(self.y.shape[1] if self.weight is None else self.weight.sum())
-
-    def _standard_y(self, y: Array) -> Array:
-        units = self.units
-        return np.ascontiguousarray((y - units.y_centre[:, None]) / units.y_spread[:, None]).astype(y.dtype)
-
-    def standardised(self) -> tuple[Array, Array, Array | None]:
-        """X (n_columns, n_samples), y (n_outputs, n_samples) and weights, all in working units."""
-        if self._standardised is None:
-            X = self.columns.standardised(self.encoded)
-            weight = None if self.weight is None else self.weight.astype(X.dtype)
-            self._standardised = X, self._standard_y(self.y), weight
-        return self._standardised
-
-    def standardised_eval(self) -> tuple[Array, Array]:
-        assert self.eval_rows is not None
-        X, y = self.eval_rows
-        return self.columns.standardised(X.astype(self.encoded.dtype)), self._standard_y(y)
-
-    def hold_out(self, model: SoftBoostRegressor) -> tuple[Array, Array] | None:
-        """Rows to train on and rows to stop by, where early stopping has no eval_set."""
-        if not model.early_stopping or self.eval_rows is not None:
-            return None
-        n = self.y.shape[1]
-        n_held = int(np.ceil(model.validation_fraction * n))
-        if n_held >= n:
-            raise ValueError(
-                f"validation_fraction={model.validation_fraction!r} of {n} rows leaves none to train on; "
-                "pass eval_set or set early_stopping=False"
-            )
-        rows = np.arange(n)
-        if model.shuffle is not False:
-            rows = np.random.default_rng(self.seed).permutation(n)
-        return np.sort(rows[: n - n_held]), np.sort(rows[n - n_held :])
-
-    def bounds(self, members: list[Member]) -> tuple[Array, Array]:
-        """Raw predictions are kept within one width of the targets' range beyond that range."""
-        n_outputs = self.y.shape[0]
-        standard = bool(np.any(self.units.y_spread != 1.0)) or bool(np.any(self.units.centre != 0.0))
-        if not standard or not self.loss.scales_with_y:
-            return np.full(n_outputs, -np.inf), np.full(n_outputs, np.inf)
-        y = self.y.astype(np.float64)
-        low, high = y.min(axis=1), y.max(axis=1)
-        return low - (high - low), high + (high - low)
+register_estimator(SoftBoostRegressor)
 
 
-def _is_plain(X: Any, model: SoftBoostRegressor) -> bool:
-    return isinstance(X, np.ndarray) and (model.categorical_features is None or model.categorical_features == AUTO)
-
-
-class _Watch:
-    """Follows a plain fit round by round: losses, early stopping, progress, and the rounds so far for Ctrl-C."""
-
-    def __init__(
-        self, model: SoftBoostRegressor, loss: Loss, X_held: Array | None, y_held: Array | None, w_held: Array | None, n_rounds: int
-    ) -> None:
-        self.settings, self.loss = model, loss
-        self.X, self.y, self.weight = X_held, y_held, w_held
-        self.raw: Array | None = None
-        self.start: Any = None
-        self.model: Boosted | None = None
-        self.results: dict[str, Any] = {"train": []}
-        self.best_round, self.best = 0, np.inf
-        self.progress = Progress(bool(model.verbose), n_rounds, "boosting")
-        if X_held is not None:
-            self.results["validation"] = []
-
-    @property
-    def n_rounds(self) -> int:
-        return len(self.model.rounds) if self.model is not None else 0
-
-    def begin(self, start: Any) -> None:
-        self.start = start
-
-    def __call__(self, model: Boosted) -> bool:
-        self.model = model
-        self.results["train"] = list(model.train_loss)
-        text = f"train {model.train_loss[-1]:.4g}"
-        stop = False
-        if self.X is not None:
-            value = self._held_out(model)
-            self.results["validation"].append(value)
-            text += f", validation {value:.4g}"
-            if value < self.best - self.settings.tol:
-                self.best, self.best_round = value, len(model.rounds)
-            stop = self.settings.early_stopping and len(model.rounds) - self.best_round >= self.settings.n_iter_no_change
-        self.progress.step(text)
-        return stop
-
-    def _held_out(self, model: Boosted) -> float:
-        assert self.X is not None
-        assert self.y is not None
-        X = np.ascontiguousarray(self.X[model.columns])
-        if self.raw is None:
-            self.raw = self.start.predict(self.X)[0]
-            for theta, tree in model.rounds[:-1]:
-                self.raw = self.raw + model._add(X, theta, tree, 1)
-        theta, tree = model.rounds[-1]
-        self.raw = self.raw + model._add(X, theta, tree, 1)
-        return self.loss.mean(self.y, self.raw, self.weight)
-
-    def close(self) -> None:
-        self.progress.close()
-
-
-def _staged_losses(ensemble: Ensemble, task: _Task) -> dict[str, list[float]]:
-    """Loss after every round of a chosen model on the rows of eval_set, in working units."""
+def _staged_losses(ensemble: Ensemble, task: Task) -> dict[str, list[float]]:
+    """Loss after every round of a chosen model on the rows of eval_set, in the units of y."""
     if task.eval_rows is None:
         return {}
     X, y = task.eval_rows
-    losses = []
-    for raw in ensemble.staged_raw_prediction(X, task.n_threads):
-        losses.append(task.loss.mean(y, raw.T, None))
-    return {"validation": losses}
+    staged = ensemble.staged_raw_prediction(X, task.n_threads)
+    return {"validation": [task.loss.mean(y, raw.T, None) for raw in staged]}

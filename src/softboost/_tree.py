@@ -9,6 +9,7 @@ Both see feature-major arrays: ``X`` (n_features, n_samples), ``target`` (n_outp
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -18,9 +19,19 @@ from numpy.typing import NDArray
 from . import _kernels
 from .transforms import Transform
 
-__all__ = ["Fitted", "GradientTrees", "GreedyTrees", "SoftTree", "TrainingData", "WeakLearner", "apply_transform", "ridge_leaves"]
+__all__ = [
+    "Fitted",
+    "GradientTrees",
+    "GreedyTrees",
+    "SoftTree",
+    "TrainingData",
+    "WeakLearner",
+    "apply_transform",
+    "ridge_leaves",
+]
 
 Array = NDArray[Any]
+MAX_SOLVED = 4096
 
 
 @dataclass(frozen=True)
@@ -78,12 +89,30 @@ class SoftTree:
         return replace(self, leaf_values=values, leaf_weights=np.ascontiguousarray(parts[:, 1:].transpose(0, 2, 1)))
 
     def composed(self, Q: Array) -> SoftTree:
-        """This tree, which looks at z = Q x, as a tree that looks at x: gates and slopes multiplied with Q."""
+        """The tree, which looks at z = Q x, as a tree that looks at x: gates and slopes multiplied with Q."""
         Q = Q[self.columns]
         columns = np.flatnonzero(np.any(Q != 0, axis=0)).astype(np.int32)
         Q = np.ascontiguousarray(Q[:, columns])
         slopes = None if self.leaf_weights is None else self.leaf_weights @ Q
         return replace(self, columns=columns, gate_weights=self.gate_weights @ Q, leaf_weights=slopes)
+
+    def shifted(self, column: int, scale: Array, share: Array, shift: Array) -> SoftTree:
+        """The tree, which looks at ``scale_i x_i + share_i x[column] + shift_i``, as a tree that looks at x."""
+        own = self.columns
+        columns = np.append(own, column).astype(np.int32) if column not in own else own
+        place = int(np.flatnonzero(columns == column)[0])
+
+        def on_x(weights: Array) -> Array:
+            out = np.zeros((*weights.shape[:-1], len(columns)), dtype=weights.dtype)
+            out[..., : len(own)] = weights * scale[own]
+            out[..., place] += weights @ share[own]
+            return out
+
+        values, slopes = self.leaf_values, self.leaf_weights
+        if slopes is not None:
+            values, slopes = values + slopes @ shift[own], on_x(slopes)
+        gate_bias = self.gate_bias + self.gate_weights @ shift[own]
+        return SoftTree(self.depth, columns, on_x(self.gate_weights), gate_bias, values, slopes)
 
 
 @dataclass
@@ -239,6 +268,7 @@ class GradientTrees:
         size = size if size > 0 else 1.0
         scaled = np.ascontiguousarray(target / size)
         z = data.X if transform is None else apply_transform(transform, theta, data.X)
+        self._check_size(len(z))
         tree = self._start(z, scaled, data, rng)
         if transform is None or transform.kernel_kind is not None:
             fitted = self._fit_in_kernel(tree, data, scaled, transform, theta)
@@ -249,13 +279,22 @@ class GradientTrees:
         tree = replace(tree, leaf_values=tree.leaf_values * size, leaf_weights=slopes)
         return Fitted(tree, fitted.theta, fitted.output * size)
 
+    def _check_size(self, n_components: int) -> None:
+        n_basis = 2**self.depth * (1 + (n_components if self.leaves == "linear" else 0))
+        if self.solve_leaves and n_basis > MAX_SOLVED:
+            raise ValueError(
+                f"leaves='linear' with depth={self.depth} on {n_components} components would solve for {n_basis} "
+                f"coefficients at every step, more than {MAX_SOLVED}; use leaves='constant', a smaller depth, or a "
+                "feature_transform with few components"
+            )
+
     def _start(self, z: Array, target: Array, data: TrainingData, rng: np.random.Generator) -> SoftTree:
         n_components, n_outputs, n_leaves = z.shape[0], target.shape[0], 2**self.depth
         columns = np.arange(n_components, dtype=np.int32)
         leaf_values = np.zeros((n_leaves, n_outputs), dtype=z.dtype)
         leaf_weights = np.zeros((n_leaves, n_outputs, n_components), dtype=z.dtype) if self.leaves == "linear" else None
         if self.gates == "random":
-            bound = 1.0 / np.sqrt(n_components)
+            bound = 1.0 / math.sqrt(n_components)
             gate_weights = rng.uniform(-bound, bound, size=(n_leaves - 1, n_components)).astype(z.dtype)
             gate_bias = rng.uniform(-bound, bound, size=n_leaves - 1).astype(z.dtype)
             if not self.solve_leaves:  # leaves that are all equal would pass no gradient on to the gates
@@ -271,8 +310,9 @@ class GradientTrees:
         _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
             z, bins, target, data.weight, settings, data.n_threads
         )
-        spread = np.std(z, axis=1)
-        slope = np.where(spread > 0, 2.0 / np.maximum(spread, 1e-300), 0.0).astype(z.dtype)
+        centred = z - np.average(z, axis=1, weights=data.weight)[:, None]
+        spread = np.sqrt(np.average(centred**2, axis=1, weights=data.weight))
+        slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)
         gate_weights = np.zeros((2**self.depth - 1, z.shape[0]), dtype=z.dtype)
         gate_weights[:, columns] = unit_weights * slope[columns]
         split = unit_weights.any(axis=1)
@@ -311,7 +351,7 @@ class GradientTrees:
         theta = np.array(theta)
         adams = _AdamState(), _AdamState(), _AdamState(), _AdamState(), _AdamState()
         for step in range(1, transform.n_steps + 1):
-            decay = 0.5 * (1 + np.cos(np.pi * (step - 1) / transform.n_steps)) if self.cosine_decay else 1.0
+            decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / transform.n_steps)) if self.cosine_decay else 1.0
             z = apply_transform(transform, theta, data.X)
             if self.solve_leaves:
                 tree = self._solved(tree, z, target, weight)

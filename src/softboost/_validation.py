@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,12 @@ from sklearn.utils import check_random_state
 
 __all__ = [
     "check_choice",
+    "check_flag",
     "check_integer",
     "check_number",
     "check_weight",
+    "hinted",
+    "is_series",
     "make_folds",
     "resolve_n_threads",
     "resolve_seed",
@@ -24,6 +29,7 @@ __all__ = [
 
 Array = NDArray[Any]
 MAX_ROWS_FOR_FOLDS = 5000
+FORWARD_START = 0.4
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, *, hint: str = "") -> None:
@@ -34,11 +40,14 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, *,
         raise ValueError(f"{name} must be an integer {limit}, got {value!r}{_hint(hint)}")
 
 
-def check_number(name: str, value: Any, *, above: float, most: float = np.inf, hint: str = "") -> None:
-    """Raise ValueError unless value is a finite number in (above, most]."""
+def check_number(
+    name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, most: float = np.inf, hint: str = ""
+) -> None:
+    """Raise ValueError unless value is a finite number above ``above``, at least ``least`` and at most ``most``."""
     number = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not number or not above < value <= most:
-        limit = f"above {above:g}" if most == np.inf else f"above {above:g} and at most {most:g}"
+    if not number or not (above < value <= most and value >= least):
+        limit = f"above {above:g}" if above > -np.inf else f"of at least {least:g}"
+        limit += "" if most == np.inf else f" and at most {most:g}"
         raise ValueError(f"{name} must be a number {limit}, got {value!r}{_hint(hint)}")
 
 
@@ -49,8 +58,34 @@ def check_choice(name: str, value: Any, options: Iterable[Any]) -> None:
         raise ValueError(f"{name}={value!r} is not known; choose one of {options}")
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise ValueError unless value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def _hint(hint: str) -> str:
     return f"; {hint}" if hint else ""
+
+
+HINTS = {
+    "Input X contains infinity": "Replace such values by NaN, which stands for a missing one, or by finite numbers.",
+    "Input y contains": "Drop the rows whose y is not known, or give it a finite value.",
+    "Expected unique column names": "Rename columns of the same name.",
+    "could not convert string to float": "Name columns of text in categorical_features, or turn them into numbers.",
+}
+
+
+@contextmanager
+def hinted() -> Iterator[None]:
+    """Add the way out to messages of scikit-learn and NumPy that say only what is wrong."""
+    try:
+        yield
+    except ValueError as error:
+        for sign, hint in HINTS.items():
+            if sign in str(error) and "categorical_features" not in str(error):
+                raise ValueError(f"{error} {hint}") from None
+        raise
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
@@ -63,7 +98,10 @@ def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
         return None
     if isinstance(sample_weight, numbers.Number):
         sample_weight = np.full(n_samples, float(sample_weight))  # type: ignore[arg-type]
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers, one per row of X: {error}") from None
     if weight.shape != (n_samples,):
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_samples,)}: one weight per row of X")
     if not np.all(np.isfinite(weight)):
@@ -80,17 +118,37 @@ def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
 
 def resolve_n_threads(n_jobs: Any) -> int:
     """Threads for n_jobs as joblib counts them: None is one, -1 all cores, and one inside a joblib worker."""
-    if n_jobs is not None:
-        if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
-            raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}; -1 uses all cores")
+    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}; -1 uses all cores")
     return int(effective_n_jobs(n_jobs))
 
 
 def resolve_seed(random_state: Any) -> int:
     """One integer seed from whatever scikit-learn accepts as random_state."""
-    if isinstance(random_state, numbers.Integral):
+    if isinstance(random_state, (int, np.integer)):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state!r}; use 0 or a larger integer")
         return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
+    try:
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except ValueError:
+        raise ValueError(
+            f"random_state={random_state!r} is neither None, nor an integer, nor a RandomState or Generator"
+        ) from None
+
+
+def is_series(X: Array, y: Array) -> bool:
+    """Whether the rows are a series in time order: some column repeats the target of the row before."""
+    if len(y) < 10 or y.shape[1] != 1:
+        return False
+    before = y[:-1, 0].astype(np.float64)
+    size = float(before.max() / 2 - before.min() / 2)
+    if not size > 0:
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.any(np.mean(np.abs(X[1:] - before[:, None]) <= 1e-6 * size, axis=0) >= 0.95))
 
 
 def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
@@ -103,7 +161,18 @@ def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int
     place[kept] = np.arange(len(kept))
     if cv is None:
         return _default_folds(len(kept), shuffle, seed)
-    splitter = check_cv(cv) if not isinstance(cv, numbers.Integral) else _integer_cv(int(cv), shuffle, seed)
+    if isinstance(cv, numbers.Integral):
+        check_integer("cv", cv, 2)
+        if cv > len(X):
+            raise ValueError(f"cv={cv} is more than the {len(X)} rows; use at most that")
+        splitter = _integer_cv(int(cv), shuffle, seed)
+    else:
+        try:
+            splitter = check_cv(cv)
+        except ValueError:
+            raise ValueError(
+                f"cv={cv!r} is neither None, nor an integer, nor a splitter, nor a list of splits"
+            ) from None
     folds = []
     for train, held in splitter.split(X, y):
         train, held = place[np.asarray(train)], place[np.asarray(held)]
@@ -138,6 +207,12 @@ def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]
     if n_splits < 2:
         return []
     if shuffle is False:
-        n_splits = min(n_splits, n - 1)
-        return list(TimeSeriesSplit(max(n_splits, 2)).split(rows[:, None])) if n > 2 else []
+        return _forward_folds(n)
     return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))
+
+
+def _forward_folds(n: int, n_folds: int = 5) -> list[tuple[Array, Array]]:
+    """The later rows in blocks, each judged by what was fitted on all rows before it."""
+    first = max(2, int(np.ceil(FORWARD_START * n)))
+    edges = np.unique(np.linspace(first, n, n_folds + 1).astype(int))
+    return [(np.arange(a), np.arange(a, b)) for a, b in pairwise(edges)]
