@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 
@@ -76,7 +77,9 @@ struct Bins {
   std::vector<T> threshold;
   int64_t n_columns, n_samples;
 
-  softboost::BinnedColumns<T> view() const { return {bins.data(), count.data(), threshold.data(), n_columns, n_samples}; }
+  softboost::BinnedColumns<T> view() const {
+    return {bins.data(), count.data(), threshold.data(), n_columns, n_samples};
+  }
 };
 
 template <typename T>
@@ -92,6 +95,29 @@ softboost::TreePointers<T> tree_view(int depth, size_t n_components, size_t n_ou
           const_cast<T*>(leaf_weights)};
 }
 
+// Polls Python for a pending Ctrl-C, at most twenty times a second; the exception then waits in this thread's state.
+bool poll_signals() {
+  using clock = std::chrono::steady_clock;
+  thread_local clock::time_point next{};
+  const auto now = clock::now();
+  if (now < next) return false;
+  next = now + std::chrono::milliseconds(50);
+  nb::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
+
+// Runs a kernel without the GIL; a Ctrl-C meanwhile ends it and is raised.
+template <typename Kernel>
+void run_interruptibly(Kernel kernel) {
+  softboost::Interrupt interrupt;
+  interrupt.poll = &poll_signals;
+  {
+    nb::gil_scoped_release release;
+    kernel(&interrupt);
+  }
+  if (interrupt.raised) throw nb::python_error();
+}
+
 void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
 }
@@ -103,15 +129,9 @@ class PackedEnsemble {
   PackedEnsemble(In1<T> offset, In1<T> scale, In1<T> intercept, In2<T> coefficients, In1<int32_t> depth,
                  In1<uint8_t> linear, In1<int64_t> n_columns, In1<int32_t> columns, In1<T> gate_weights,
                  In1<T> gate_bias, In1<T> leaf)
-      : offset_(copy(offset)),
-        scale_(copy(scale)),
-        intercept_(copy(intercept)),
-        coefficients_(coefficients.data(), coefficients.data() + coefficients.size()),
-        depth_(copy(depth)),
-        linear_(copy(linear)),
-        columns_(copy(columns)),
-        gate_weights_(copy(gate_weights)),
-        gate_bias_(copy(gate_bias)),
+      : offset_(copy(offset)), scale_(copy(scale)), intercept_(copy(intercept)),
+        coefficients_(coefficients.data(), coefficients.data() + coefficients.size()), depth_(copy(depth)),
+        linear_(copy(linear)), columns_(copy(columns)), gate_weights_(copy(gate_weights)), gate_bias_(copy(gate_bias)),
         leaf_(copy(leaf)) {
     const int64_t n_inputs = size(offset_.size()), n_outputs = size(intercept_.size()), n_trees = size(depth_.size());
     require(n_inputs > 0 && n_outputs > 0, "ensemble: no inputs or no outputs");
@@ -236,8 +256,8 @@ void register_soft_tree(nb::module_& m) {
         const size_t n_leaves = size_t{1} << depth, n_nodes = n_leaves - 1;
         std::vector<T> gw(n_nodes * m_), gb(n_nodes), gl(n_leaves * n_outputs),
             gs(leaf_weights ? n_leaves * n_outputs * m_ : 0), gz(m_ * n);
-        const auto tree = tree_view<T>(depth, m_, n_outputs, gate_weights.data(), gate_bias.data(),
-                                       leaf_values.data(), leaf_weights ? leaf_weights->data() : nullptr);
+        const auto tree = tree_view<T>(depth, m_, n_outputs, gate_weights.data(), gate_bias.data(), leaf_values.data(),
+                                       leaf_weights ? leaf_weights->data() : nullptr);
         {
           nb::gil_scoped_release release;
           kernels<T>().tree_gradients(tree, z.data(), grad_output.data(), size(n), n_threads, gw.data(), gb.data(),
@@ -255,15 +275,23 @@ void register_soft_tree(nb::module_& m) {
 template <typename T>
 void register_fit(nb::module_& m, const char* bins_name) {
   nb::class_<Bins<T>>(m, bins_name)
-      .def_prop_ro("bins",
-                   [](const Bins<T>& b) {
-                     return array(std::vector<uint8_t>(b.bins),
-                                  {static_cast<size_t>(b.n_columns), static_cast<size_t>(b.n_samples)});
-                   })
-      .def_prop_ro("count", [](const Bins<T>& b) { return array(std::vector<int32_t>(b.count), {b.count.size()}); })
-      .def_prop_ro("threshold", [](const Bins<T>& b) {
-        return array(std::vector<T>(b.threshold), {static_cast<size_t>(b.n_columns), size_t{softboost::kMaxBins}});
-      });
+      .def_prop_ro("shape", [](const Bins<T>& b) { return nb::make_tuple(b.n_columns, b.n_samples); })
+      .def_prop_ro(
+          "bins",
+          [](const Bins<T>& b) {
+            return array(std::vector<uint8_t>(b.bins),
+                         {static_cast<size_t>(b.n_columns), static_cast<size_t>(b.n_samples)});
+          },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "count", [](const Bins<T>& b) { return array(std::vector<int32_t>(b.count), {b.count.size()}); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "threshold",
+          [](const Bins<T>& b) {
+            return array(std::vector<T>(b.threshold), {static_cast<size_t>(b.n_columns), size_t{softboost::kMaxBins}});
+          },
+          nb::rv_policy::move);
   m.def(
       "bin_columns",
       [](In2<T> columns, int max_bins, int n_threads) {
@@ -273,9 +301,10 @@ void register_fit(nb::module_& m, const char* bins_name) {
         out.bins.resize(columns.size());
         out.count.resize(columns.shape(0));
         out.threshold.resize(columns.shape(0) * softboost::kMaxBins);
-        nb::gil_scoped_release release;
-        kernels<T>().bin_columns(columns.data(), out.n_columns, out.n_samples, max_bins, n_threads, out.bins.data(),
-                                 out.count.data(), out.threshold.data());
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
+          kernels<T>().bin_columns(columns.data(), out.n_columns, out.n_samples, max_bins, n_threads, interrupt,
+                                   out.bins.data(), out.count.data(), out.threshold.data());
+        });
         return out;
       },
       "columns"_a.noconvert(), "max_bins"_a, "n_threads"_a);
@@ -285,14 +314,14 @@ void register_fit(nb::module_& m, const char* bins_name) {
          const softboost::GreedySettings& settings, int n_threads) {
         softboost::TreeArrays<T> tree;
         const size_t n_outputs = target.shape(0), n = target.shape(1);
-        {
-          nb::gil_scoped_release release;
-          kernels<T>().fit_greedy(columns.data(), bins.view(), target.data(), pointer(weight), size(n_outputs), settings,
-                                  n_threads, tree);
-        }
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
+          kernels<T>().fit_greedy(columns.data(), bins.view(), target.data(), pointer(weight), size(n_outputs),
+                                  settings, n_threads, interrupt, tree);
+        });
         const size_t n_leaves = size_t{1} << tree.depth, n_used = tree.columns.size();
         nb::object slopes = nb::none();
-        if (settings.linear_leaves) slopes = nb::cast(array(std::move(tree.leaf_weights), {n_leaves, n_outputs, n_used}));
+        if (settings.linear_leaves)
+          slopes = nb::cast(array(std::move(tree.leaf_weights), {n_leaves, n_outputs, n_used}));
         const size_t n_gain = tree.gain.size();
         return nb::make_tuple(tree.depth, array(std::move(tree.columns), {n_used}),
                               array(std::move(tree.gate_weights), {n_leaves - 1, n_used}),
@@ -308,11 +337,10 @@ void register_fit(nb::module_& m, const char* bins_name) {
       [](In2<T> columns, const Bins<T>& bins, In2<T> target, std::optional<In1<T>> weight,
          const softboost::GreedySettings& settings, int n_rounds, double learning_rate, int n_threads) {
         std::vector<double> gain(columns.shape(0), 0.0);
-        {
-          nb::gil_scoped_release release;
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
           kernels<T>().pilot_gains(columns.data(), bins.view(), target.data(), pointer(weight), size(target.shape(0)),
-                                   settings, n_rounds, learning_rate, n_threads, gain.data());
-        }
+                                   settings, n_rounds, learning_rate, n_threads, interrupt, gain.data());
+        });
         return array(std::move(gain), {columns.shape(0)});
       },
       "columns"_a.noconvert(), "bins"_a, "target"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a,
@@ -332,11 +360,10 @@ void register_fit(nb::module_& m, const char* bins_name) {
                                               gate_bias.data(),
                                               leaf_values.data(),
                                               leaf_weights ? leaf_weights->data() : nullptr};
-        {
-          nb::gil_scoped_release release;
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
           kernels<T>().fit_joint(x.data(), target.data(), pointer(weight), size(x.shape(0)), size(n), settings,
-                                 n_threads, tree, q.data(), output.data(), trace.data());
-        }
+                                 n_threads, interrupt, tree, q.data(), output.data(), trace.data());
+        });
         const size_t n_trace = trace.size();
         return nb::make_tuple(array(std::move(output), {n_outputs, n}), array(std::move(trace), {n_trace}));
       },

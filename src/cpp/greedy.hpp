@@ -11,22 +11,17 @@
 namespace softboost {
 namespace SB_ISA {
 
+constexpr int64_t kMaxBasis = 1024;    // coefficients of one tree that are solved together
 constexpr double kClosedGate = -64.0;  // logit of a node that could not be split: all but 1e-28 goes left
 
 template <typename T>
 class GreedyFitter {
  public:
   GreedyFitter(const T* columns, const BinnedColumns<T>& binned, const T* weight, int64_t n_outputs,
-               const GreedySettings& options, int n_threads)
-      : x_(columns),
-        binned_(binned),
-        weight_(weight),
-        n_(binned.n_samples),
-        n_columns_(binned.n_columns),
-        n_outputs_(n_outputs),
-        options_(options),
-        n_threads_(n_threads),
-        grower_(binned, n_outputs, options.depth, n_threads) {
+               const GreedySettings& options, int n_threads, Interrupt* interrupt)
+      : x_(columns), binned_(binned), weight_(weight), n_(binned.n_samples), n_columns_(binned.n_columns),
+        n_outputs_(n_outputs), options_(options), n_threads_(n_threads), interrupt_(interrupt),
+        grower_(binned, n_outputs, options.depth, n_threads, interrupt) {
     if (weight_) {
       root_weight_.resize(static_cast<size_t>(n_));
       for (int64_t i = 0; i < n_; ++i) root_weight_[i] = std::sqrt(weight_[i]);
@@ -53,6 +48,7 @@ class GreedyFitter {
     if (choose) {
       for (const Candidate& candidate : candidates)
         for (double sharpness : options_.sharpness) {
+          if (interrupted(interrupt_)) return result;
           gram(candidate, sharpness, n_selection);
           try_ridge(candidate, sharpness, options_.ridge[0], n_selection, best, best_sharpness, best_ridge, best_error);
         }
@@ -66,6 +62,7 @@ class GreedyFitter {
     }
     gram(*best, best_sharpness, n_);
     solve(*best, best_ridge);
+    if (interrupted(interrupt_)) return result;
     write(*best, best_sharpness, result);
     result.sharpness = best_sharpness;
     result.ridge = best_ridge;
@@ -108,9 +105,14 @@ class GreedyFitter {
       }
     ranked_.resize(static_cast<size_t>(n_columns_));
     for (int64_t j = 0; j < n_columns_; ++j) ranked_[j] = static_cast<int32_t>(j);
-    std::stable_sort(ranked_.begin(), ranked_.end(), [&](int32_t a, int32_t b) {
-      return score[a] > score[b] + 1e-9 * std::abs(score[b]);
-    });
+    std::stable_sort(ranked_.begin(), ranked_.end(), [&](int32_t a, int32_t b) { return score[a] > score[b]; });
+    // scores closer than a part in 1e9 to the one before count as equal
+    for (auto first = ranked_.begin(); first != ranked_.end();) {
+      auto last = first + 1;
+      while (last != ranked_.end() && score[*last] >= score[*(last - 1)] * (1 - 1e-9)) ++last;
+      std::sort(first, last);
+      first = last;
+    }
   }
 
   // detrended_ = target minus its ridge fit (ridge 1, with intercept) on the first k ranked columns
@@ -148,7 +150,9 @@ class GreedyFitter {
             c.columns.push_back(ranked_[rank]);
             ++extra;
           }
-      c.n_basis_columns = options_.linear_leaves ? static_cast<int64_t>(c.columns.size()) : 0;
+      // deep trees are linear in their first columns only, or the solve would take over
+      const int64_t most = std::max<int64_t>(kMaxBasis / leaf_count(depth) - 1, 0);
+      c.n_basis_columns = options_.linear_leaves ? std::min(static_cast<int64_t>(c.columns.size()), most) : 0;
       candidates.push_back(std::move(c));
     }
   }
@@ -215,10 +219,13 @@ class GreedyFitter {
     if (n_blocks == 1) {
       accumulate(0, block_);
     } else {
-      parallel_for(n_blocks, n_threads_, [&](int64_t b) {
-        Block block;
-        accumulate(b, block);
-      });
+      parallel_for(
+          n_blocks, n_threads_,
+          [&](int64_t b) {
+            Block block;
+            accumulate(b, block);
+          },
+          interrupt_);
       for (int64_t b = 1; b < n_blocks; ++b)
         for (int64_t j = 0; j < size; ++j) partial_[j] += partial_[b * size + j];
     }
@@ -226,7 +233,7 @@ class GreedyFitter {
 
   void solve(const Candidate& c, double ridge) {
     const int64_t p = n_basis(c);
-    cholesky_.compute(partial_.data(), p, ridge);
+    cholesky_.compute(partial_.data(), p, ridge, interrupt_);
     coefficients_.resize(static_cast<size_t>(n_outputs_ * p));
     for (int64_t o = 0; o < n_outputs_; ++o)
       cholesky_.solve(partial_.data() + p * p + o * p, coefficients_.data() + o * p);
@@ -290,8 +297,13 @@ class GreedyFitter {
     // z of this tree: its own few columns, gathered, so that the tree is a dense one on them
     std::vector<T> z(static_cast<size_t>(n_used * n_));
     for (int64_t a = 0; a < n_used; ++a) std::copy_n(x_ + c.columns[a] * n_, n_, z.data() + a * n_);
-    const DenseTree<T> tree{c.depth, n_used, n_outputs_, result.gate_weights.data(), result.gate_bias.data(),
-                            result.leaf_values.data(), options_.linear_leaves ? result.leaf_weights.data() : nullptr};
+    const DenseTree<T> tree{c.depth,
+                            n_used,
+                            n_outputs_,
+                            result.gate_weights.data(),
+                            result.gate_bias.data(),
+                            result.leaf_values.data(),
+                            options_.linear_leaves ? result.leaf_weights.data() : nullptr};
     tree_output(tree, z.data(), n_, n_threads_, result.output.data());
   }
 
@@ -301,6 +313,7 @@ class GreedyFitter {
   int64_t n_, n_columns_, n_outputs_;
   GreedySettings options_;
   int n_threads_;
+  Interrupt* interrupt_;
   TreeGrower<T> grower_;
   const T* target_ = nullptr;
   std::vector<T> root_weight_, detrended_, buffer_;
@@ -317,6 +330,7 @@ void pilot_gains(GreedyFitter<T>& fitter, const T* target, int64_t n_outputs, in
   std::vector<T> residual(target, target + n_outputs * n_samples);
   for (int round = 0; round < n_rounds; ++round) {
     const TreeArrays<T> tree = fitter.fit(residual.data());
+    if (tree.output.empty()) return;  // interrupted
     axpy(-learning_rate, tree.output.data(), residual.data(), n_outputs * n_samples);
     for (int64_t j = 0; j < n_columns; ++j) gain[j] += tree.gain[j];
   }

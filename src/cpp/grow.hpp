@@ -13,39 +13,39 @@ void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int
                 std::vector<T>& sorted) {
   sorted.assign(values, values + n);
   std::sort(sorted.begin(), sorted.end());
-  std::vector<T>& distinct = sorted;
-  std::vector<T> all;
-  const int64_t n_distinct = std::unique(distinct.begin(), distinct.end()) - distinct.begin();
-  int64_t n_bins = 0;
+  int64_t n_distinct = 1, n_cuts = 0;
+  for (int64_t i = 1; i < n; ++i) n_distinct += sorted[i] > sorted[i - 1];
   auto midpoint = [](T a, T b) {
     const T middle = a / 2 + b / 2;
     return middle > a && middle < b ? middle : a;
   };
   if (n_distinct <= max_bins) {
-    for (int64_t j = 0; j + 1 < n_distinct; ++j) threshold[n_bins++] = midpoint(distinct[j], distinct[j + 1]);
+    for (int64_t i = 1; i < n; ++i)
+      if (sorted[i] > sorted[i - 1]) threshold[n_cuts++] = midpoint(sorted[i - 1], sorted[i]);
   } else {
-    all.assign(values, values + n);
-    std::sort(all.begin(), all.end());
     for (int64_t b = 1; b < max_bins; ++b) {
       const int64_t rank = b * n / max_bins;
-      const T cut = midpoint(all[rank - 1], all[rank]);
-      if (cut < all[n - 1] && (n_bins == 0 || cut > threshold[n_bins - 1])) threshold[n_bins++] = cut;
+      const T cut = midpoint(sorted[rank - 1], sorted[rank]);
+      if (cut < sorted[n - 1] && (n_cuts == 0 || cut > threshold[n_cuts - 1])) threshold[n_cuts++] = cut;
     }
   }
-  *count = static_cast<int32_t>(n_bins + 1);
-  for (int64_t b = n_bins; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
+  *count = static_cast<int32_t>(n_cuts + 1);
+  for (int64_t b = n_cuts; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
   for (int64_t i = 0; i < n; ++i)
-    bins[i] = static_cast<uint8_t>(std::lower_bound(threshold, threshold + n_bins, values[i]) - threshold);
+    bins[i] = static_cast<uint8_t>(std::lower_bound(threshold, threshold + n_cuts, values[i]) - threshold);
 }
 
 template <typename T>
 void bin_columns(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
-                 uint8_t* bins, int32_t* count, T* threshold) {
-  parallel_for(n_columns, n_threads, [&](int64_t j) {
-    std::vector<T> sorted;
-    bin_column(columns + j * n_samples, n_samples, max_bins, bins + j * n_samples, count + j, threshold + j * kMaxBins,
-               sorted);
-  });
+                 Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold) {
+  parallel_for(
+      n_columns, n_threads,
+      [&](int64_t j) {
+        std::vector<T> sorted;
+        bin_column(columns + j * n_samples, n_samples, max_bins, bins + j * n_samples, count + j,
+                   threshold + j * kMaxBins, sorted);
+      },
+      interrupt);
 }
 
 // A hard tree of full depth in heap order; a node that could not be split has column -1 and sends every row left.
@@ -67,10 +67,8 @@ struct Split {
 template <typename T>
 class TreeGrower {
  public:
-  TreeGrower(const BinnedColumns<T>& data, int64_t n_outputs, int max_depth, int n_threads)
-      : data_(data),
-        n_outputs_(n_outputs),
-        n_threads_(n_threads),
+  TreeGrower(const BinnedColumns<T>& data, int64_t n_outputs, int max_depth, int n_threads, Interrupt* interrupt)
+      : data_(data), n_outputs_(n_outputs), n_threads_(n_threads), interrupt_(interrupt),
         node_of_row_(static_cast<size_t>(data.n_samples)),
         best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {}
 
@@ -91,12 +89,15 @@ class TreeGrower {
     for (int level = 0; level < depth; ++level) {
       const int64_t width = leaf_count_of(level);
       const int64_t columns_per_block = data_.n_samples > 20000 ? 1 : data_.n_columns;
-      parallel_for((data_.n_columns + columns_per_block - 1) / columns_per_block, n_threads_, [&](int64_t block) {
-        std::vector<double> histogram(static_cast<size_t>(width * kMaxBins * (1 + n_outputs_)));
-        const int64_t end = std::min((block + 1) * columns_per_block, data_.n_columns);
-        for (int64_t j = block * columns_per_block; j < end; ++j)
-          search_column(j, width, target, weight, min_leaf_weight, smallest_gain, histogram.data());
-      });
+      parallel_for(
+          block_count(data_.n_columns, columns_per_block), n_threads_,
+          [&](int64_t block) {
+            std::vector<double> histogram(static_cast<size_t>(width * kMaxBins * (1 + n_outputs_)));
+            const int64_t end = std::min((block + 1) * columns_per_block, data_.n_columns);
+            for (int64_t j = block * columns_per_block; j < end; ++j)
+              search_column(j, width, target, weight, min_leaf_weight, smallest_gain, histogram.data());
+          },
+          interrupt_);
       for (int64_t k = 0; k < width; ++k) {
         Split best;
         for (int64_t j = 0; j < data_.n_columns; ++j) {
@@ -189,6 +190,7 @@ class TreeGrower {
   BinnedColumns<T> data_;
   int64_t n_outputs_;
   int n_threads_;
+  Interrupt* interrupt_;
   std::vector<int16_t> node_of_row_;
   std::vector<Split> best_;
   HardTree tree_;

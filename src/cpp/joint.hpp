@@ -36,8 +36,9 @@ class JointFitter {
  public:
   // x (n_inputs, n_samples), target (n_outputs, n_samples), weight (n_samples,) or null
   JointFitter(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
-              const JointSettings& options, int n_threads)
-      : x_(x), target_(target), weight_(weight), n_inputs_(n_inputs), n_(n_samples), options_(options), n_threads_(n_threads) {
+              const JointSettings& options, int n_threads, Interrupt* interrupt)
+      : x_(x), target_(target), weight_(weight), n_inputs_(n_inputs), n_(n_samples), options_(options),
+        n_threads_(n_threads), interrupt_(interrupt) {
     double total = 0;
     for (int64_t i = 0; i < n_; ++i) total += weight_ ? static_cast<double>(weight_[i]) : 1.0;
     inverse_total_ = T(1.0 / total);
@@ -61,6 +62,7 @@ class JointFitter {
       const double decay = options_.cosine_decay ? 0.5 * (1 + std::cos(3.14159265358979323846 * phase)) : 1.0;
       forward();
       loss_trace[t - 1] = backward();
+      if (interrupted(interrupt_)) return;
       const T* gradient = gradient_.data();
       if (options_.learn_gates) {
         std::copy_n(gate_weights, sizes_[0], gates.data());
@@ -132,10 +134,13 @@ class JointFitter {
 
   template <typename Body>
   void each_block(Body body) {
-    parallel_for(n_blocks_, n_threads_, [&](int64_t b) {
-      const int64_t begin = b * kBlockRows;
-      body(blocks_[static_cast<size_t>(b)], begin, std::min(kBlockRows, n_ - begin));
-    });
+    parallel_for(
+        n_blocks_, n_threads_,
+        [&](int64_t b) {
+          const int64_t begin = b * kBlockRows;
+          body(blocks_[static_cast<size_t>(b)], begin, std::min(kBlockRows, n_ - begin));
+        },
+        interrupt_);
   }
 
   void transform_block(Block& block, int64_t begin, int64_t n) const {
@@ -200,8 +205,7 @@ class JointFitter {
     }
     for (int64_t o = 0; o < tree_.n_outputs; ++o)
       for (int64_t i = 0; i < n; ++i)
-        block.target[o * stride + i] =
-            target_[o * n_ + begin + i] * (weight_ ? std::sqrt(weight_[begin + i]) : T(1));
+        block.target[o * stride + i] = target_[o * n_ + begin + i] * (weight_ ? std::sqrt(weight_[begin + i]) : T(1));
     std::fill(block.gram.begin(), block.gram.end(), 0.0);
     accumulate_gram(block.basis.data(), block.target.data(), n_basis_, tree_.n_outputs, stride, n, block.gram.data(),
                     block.gram.data() + n_basis_ * n_basis_);
@@ -211,7 +215,7 @@ class JointFitter {
     std::vector<double>& total = blocks_[0].gram;
     for (int64_t b = 1; b < n_blocks_; ++b)
       for (size_t j = 0; j < total.size(); ++j) total[j] += blocks_[static_cast<size_t>(b)].gram[j];
-    cholesky_.compute(total.data(), n_basis_, options_.ridge);
+    cholesky_.compute(total.data(), n_basis_, options_.ridge, interrupt_);
     const int64_t per_leaf = n_basis_ / tree_.n_leaves(), n_outputs = tree_.n_outputs;
     solution_.resize(static_cast<size_t>(n_basis_));
     for (int64_t o = 0; o < n_outputs; ++o) {
@@ -298,6 +302,7 @@ class JointFitter {
   int64_t n_inputs_, n_;
   JointSettings options_;
   int n_threads_;
+  Interrupt* interrupt_;
   T inverse_total_;
   DenseTree<T> tree_{};
   T* q_ = nullptr;

@@ -29,39 +29,39 @@ template <typename T>
 void call_tree_gradients(const TreePointers<T>& tree, const T* z, const T* grad_output, int64_t n_samples,
                          int n_threads, T* grad_gate_weights, T* grad_gate_bias, T* grad_leaf_values,
                          T* grad_leaf_weights, T* grad_z) {
-  tree_gradients(dense(tree), z, grad_output, n_samples, n_threads, grad_gate_weights, grad_gate_bias,
-                 grad_leaf_values, grad_leaf_weights, grad_z);
+  tree_gradients(dense(tree), z, grad_output, n_samples, n_threads, grad_gate_weights, grad_gate_bias, grad_leaf_values,
+                 grad_leaf_weights, grad_z);
 }
 
 template <typename T>
 void call_fit_greedy(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
-                     int64_t n_outputs, const GreedySettings& settings, int n_threads, TreeArrays<T>& out) {
-  out = GreedyFitter<T>(columns, bins, weight, n_outputs, settings, n_threads).fit(target);
+                     int64_t n_outputs, const GreedySettings& settings, int n_threads, Interrupt* interrupt,
+                     TreeArrays<T>& out) {
+  out = GreedyFitter<T>(columns, bins, weight, n_outputs, settings, n_threads, interrupt).fit(target);
 }
 
 template <typename T>
 void call_pilot_gains(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
                       int64_t n_outputs, const GreedySettings& settings, int n_rounds, double learning_rate,
-                      int n_threads, double* gain) {
-  GreedyFitter<T> fitter(columns, bins, weight, n_outputs, settings, n_threads);
-  pilot_gains(fitter, target, n_outputs, bins.n_samples, n_rounds, static_cast<T>(learning_rate), gain,
-              bins.n_columns);
+                      int n_threads, Interrupt* interrupt, double* gain) {
+  GreedyFitter<T> fitter(columns, bins, weight, n_outputs, settings, n_threads, interrupt);
+  pilot_gains(fitter, target, n_outputs, bins.n_samples, n_rounds, static_cast<T>(learning_rate), gain, bins.n_columns);
 }
 
 template <typename T>
 void call_fit_joint(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
-                    const JointSettings& settings, int n_threads, const TreePointers<T>& tree, T* q, T* output,
-                    double* loss_trace) {
-  JointFitter<T>(x, target, weight, n_inputs, n_samples, settings, n_threads)
+                    const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreePointers<T>& tree,
+                    T* q, T* output, double* loss_trace) {
+  JointFitter<T>(x, target, weight, n_inputs, n_samples, settings, n_threads, interrupt)
       .run(tree.depth, tree.n_components, tree.n_outputs, q, tree.gate_weights, tree.gate_bias, tree.leaf_values,
            tree.leaf_weights, output, loss_trace);
 }
 
 template <typename T>
 constexpr Kernels<T> kernels() {
-  return {&leaf_probabilities<T>, &call_tree_output<T>, &call_tree_gradients<T>, &bin_columns<T>,
-          &call_fit_greedy<T>,    &call_pilot_gains<T>, &call_fit_joint<T>,      &predict<T>,
-          &predict_each<T>};
+  return {&leaf_probabilities<T>, &call_tree_output<T>, &call_tree_gradients<T>,
+          &bin_columns<T>,        &call_fit_greedy<T>,  &call_pilot_gains<T>,
+          &call_fit_joint<T>,     &predict<T>,          &predict_each<T>};
 }
 
 }  // namespace

@@ -14,15 +14,16 @@ struct Kernels {
                          int n_threads, T* grad_gate_weights, T* grad_gate_bias, T* grad_leaf_values,
                          T* grad_leaf_weights, T* grad_z);
   void (*bin_columns)(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
-                      uint8_t* bins, int32_t* count, T* threshold);
-  void (*fit_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight, int64_t n_outputs,
-                     const GreedySettings& settings, int n_threads, TreeArrays<T>& out);
+                      Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold);
+  void (*fit_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
+                     int64_t n_outputs, const GreedySettings& settings, int n_threads, Interrupt* interrupt,
+                     TreeArrays<T>& out);
   void (*pilot_gains)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
                       int64_t n_outputs, const GreedySettings& settings, int n_rounds, double learning_rate,
-                      int n_threads, double* gain);
+                      int n_threads, Interrupt* interrupt, double* gain);
   void (*fit_joint)(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
-                    const JointSettings& settings, int n_threads, const TreePointers<T>& tree, T* q, T* output,
-                    double* loss_trace);
+                    const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreePointers<T>& tree,
+                    T* q, T* output, double* loss_trace);
   void (*predict)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*predict_each)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
 };

@@ -1,9 +1,9 @@
 // The lasso path by coordinate descent on the Gram matrix, with warm starts and an active set.
 #pragma once
 
-#include "simd.hpp"
-
 #include <vector>
+
+#include "simd.hpp"
 
 namespace softboost {
 namespace SB_ISA {

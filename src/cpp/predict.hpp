@@ -28,13 +28,14 @@ struct PredictScratch {
 // columns of the block: standardised, missing values at zero; rows is (n, n_inputs) row-major
 template <typename T>
 void load_rows(const Ensemble<T>& e, const T* rows, int64_t n, PredictScratch<T>& s) {
+  constexpr T kFarthest = T(1e18);  // in standard deviations: farther values would overflow in the trees
   for (int64_t j = 0; j < e.n_inputs; ++j) {
     T* out = s.x.data() + j * s.stride;
-    const T offset = e.offset[j], scale = e.scale[j];
+    const T offset = e.offset[j] / 2, scale = e.scale[j] * 2;  // halves, because a difference may overflow
     const T* in = rows + j;
     for (int64_t i = 0; i < n; ++i) {
-      const T v = (in[i * e.n_inputs] - offset) * scale;
-      out[i] = v == v ? v : T(0);
+      const T v = (in[i * e.n_inputs] / 2 - offset) * scale;
+      out[i] = v == v ? std::min(std::max(v, -kFarthest), kFarthest) : T(0);
     }
   }
 }
@@ -110,8 +111,7 @@ void predict_each(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_
       std::fill(sum.begin(), sum.end(), T(0));
       add_tree(e, k, n, s, sum.data(), s.stride);
       for (int64_t o = 0; o < e.n_outputs; ++o)
-        for (int64_t i = 0; i < n; ++i)
-          out[(k * n_samples + begin + i) * e.n_outputs + o] = sum[o * s.stride + i];
+        for (int64_t i = 0; i < n; ++i) out[(k * n_samples + begin + i) * e.n_outputs + o] = sum[o * s.stride + i];
     }
   });
 }

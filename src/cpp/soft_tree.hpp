@@ -73,10 +73,8 @@ struct TreeBlock {
   std::vector<T> right, left, memberships;
 
   TreeBlock(int depth, int64_t max_rows)
-      : stride(round_up(max_rows, 16)),
-        right(static_cast<size_t>((leaf_count(depth) - 1) * stride)),
-        left(right.size()),
-        memberships(static_cast<size_t>(leaf_count(depth) * stride)) {}
+      : stride(round_up(max_rows, 16)), right(static_cast<size_t>((leaf_count(depth) - 1) * stride)),
+        left(right.size()), memberships(static_cast<size_t>(leaf_count(depth) * stride)) {}
 
   void forward(const DenseTree<T>& tree, const T* z, int64_t z_stride, int64_t n) {
     gate_logits(z, z_stride, tree.gate_weights, tree.gate_bias, tree.n_nodes(), tree.n_components, stride, n,
@@ -88,8 +86,8 @@ struct TreeBlock {
 
 // out (n_leaves, n_samples): the probability that each sample reaches each leaf
 template <typename T>
-void leaf_probabilities(const T* z, const T* gate_weights, const T* gate_bias, int64_t n_samples,
-                        int64_t n_components, int depth, int n_threads, T* out) {
+void leaf_probabilities(const T* z, const T* gate_weights, const T* gate_bias, int64_t n_samples, int64_t n_components,
+                        int depth, int n_threads, T* out) {
   const DenseTree<T> tree{depth, n_components, 0, gate_weights, gate_bias, nullptr, nullptr};
   parallel_for(block_count(n_samples), n_threads, [&](int64_t block) {
     const int64_t begin = block * kBlockRows, n = std::min(kBlockRows, n_samples - begin);
@@ -144,7 +142,7 @@ void backward_block(const DenseTree<T>& tree, const TreeBlock<T>& scratch, const
                     const T* grad_output, int64_t grad_stride, int64_t n, T* buffer, T* grad_gate_weights,
                     T* grad_gate_bias, T* grad_leaf_values, T* grad_leaf_weights, T* grad_z, int64_t grad_z_stride) {
   const int64_t stride = scratch.stride, n_leaves = tree.n_leaves(), n_components = tree.n_components;
-  T* score = buffer;                      // (2 n_leaves - 1, stride): S of every subtree, heap order
+  T* score = buffer;  // (2 n_leaves - 1, stride): S of every subtree, heap order
   T* value = buffer + (2 * n_leaves - 1) * stride;
   T* reach_grad = value + stride;
   for (int64_t a = 0; a < n_components; ++a) std::fill_n(grad_z + a * grad_z_stride, n, T(0));

@@ -50,13 +50,14 @@ struct Cholesky {
   int64_t size = 0;
   std::vector<double> factor, inverse_diagonal;
 
-  void compute(const double* gram, int64_t n, double ridge) {
+  void compute(const double* gram, int64_t n, double ridge, Interrupt* interrupt = nullptr) {
     size = n;
     factor.assign(static_cast<size_t>(n * n), 0.0);
     inverse_diagonal.assign(static_cast<size_t>(n), 0.0);
     double largest = 0;
     for (int64_t p = 0; p < n; ++p) largest = std::max(largest, gram[p * n + p] + ridge);
     for (int64_t p = 0; p < n; ++p) {
+      if (p % 64 == 63 && interrupted(interrupt)) return;
       double* row = factor.data() + p * n;
       for (int64_t q = 0; q < p; ++q) {
         const double* other = factor.data() + q * n;

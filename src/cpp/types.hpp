@@ -2,10 +2,18 @@
 // for different instruction sets, and a function in it could be linked into the wrong one.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 namespace softboost {
+
+// Whether the user wants a long computation to end. Only the thread that called the kernel may poll; once raised, the
+// results are worthless and every loop ends as soon as it can.
+struct Interrupt {
+  bool (*poll)() = nullptr;
+  std::atomic<bool> raised{false};
+};
 
 // How to grow and soften one greedy tree.
 struct GreedySettings {
@@ -17,7 +25,7 @@ struct GreedySettings {
   int64_t n_extra_columns = 0;         // linear leaves: also in this many other columns, those of largest correlation
   bool detrended_candidate = false;    // also grow a tree on what a ridge fit on 4 columns leaves over
   double min_leaf_weight = 5.0;
-  int64_t n_selection_rows = 4096;     // leave-one-out errors are computed on the first so many rows
+  int64_t n_selection_rows = 4096;  // leave-one-out errors are computed on the first so many rows
 };
 
 enum class TransformKind : int { identity = 0, diagonal = 1, linear = 2 };
@@ -76,9 +84,9 @@ struct BinnedColumns {
 template <typename T>
 struct Ensemble {
   int64_t n_inputs, n_outputs, n_trees;
-  const T* offset;     // (n_inputs,) subtracted from each input
-  const T* scale;      // (n_inputs,) then multiplied; a missing value becomes zero, the training mean
-  const T* intercept;  // (n_outputs,)
+  const T* offset;        // (n_inputs,) subtracted from each input
+  const T* scale;         // (n_inputs,) then multiplied; a missing value becomes zero, the training mean
+  const T* intercept;     // (n_outputs,)
   const T* coefficients;  // (n_outputs, n_inputs)
   const int32_t* depth;
   const uint8_t* linear;

@@ -25,6 +25,7 @@ __all__ = [
     "fit_greedy",
     "fit_joint",
     "greedy_settings",
+    "instruction_set",
     "instruction_sets",
     "joint_settings",
     "lasso_path",
@@ -40,6 +41,7 @@ MAX_DEPTH = 10
 Array = NDArray[Any]
 TreeArrays = tuple[int, Array, Array, Array, Array, Array | None, Array, Array, float]
 
+instruction_set = _core.instruction_set
 instruction_sets = _core.instruction_sets
 use_instruction_set = _core.use_instruction_set
 
@@ -152,13 +154,13 @@ def tree_gradients(
     _check_tree(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights)
     if grad_output.shape != (leaf_values.shape[1], z.shape[1]):
         raise ValueError(f"grad_output must have shape {(leaf_values.shape[1], z.shape[1])}, got {grad_output.shape}")
-    return _core.tree_gradients(
-        z, depth, gate_weights, gate_bias, leaf_values, leaf_weights, grad_output, n_threads
-    )
+    return _core.tree_gradients(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights, grad_output, n_threads)
 
 
 def bin_columns(columns: Array, max_bins: int = 256, n_threads: int = 1) -> Any:
     """Cut each row of ``columns`` (n_columns, n_samples) into at most ``max_bins`` bins; exact where values are few."""
+    if not 2 <= max_bins <= 256:
+        raise ValueError(f"max_bins must be between 2 and 256, got {max_bins}")
     return _core.bin_columns(columns, max_bins, n_threads)
 
 
@@ -172,6 +174,7 @@ def fit_greedy(
     depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, gain, leave_one_out
     """
     _check_samples(columns, target, weight)
+    _check_bins(columns, bins)
     return _core.fit_greedy(columns, bins, target, weight, settings, n_threads)
 
 
@@ -187,6 +190,7 @@ def pilot_gains(
 ) -> Array:
     """Squared-error gain of each column over a short boosting run with greedy trees, shape (n_columns,)."""
     _check_samples(columns, target, weight)
+    _check_bins(columns, bins)
     return _core.pilot_gains(columns, bins, target, weight, settings, n_rounds, learning_rate, n_threads)
 
 
@@ -225,6 +229,11 @@ def _check_samples(columns: Array, target: Array, weight: Array | None) -> None:
         raise ValueError(f"target must have shape (n_outputs, {n_samples}), got {target.shape}")
     if weight is not None and weight.shape != (n_samples,):
         raise ValueError(f"weight must have shape ({n_samples},), got {weight.shape}")
+
+
+def _check_bins(columns: Array, bins: Any) -> None:
+    if bins.shape != columns.shape:
+        raise ValueError(f"bins are of columns of shape {bins.shape}, got columns of shape {columns.shape}")
 
 
 def lasso_path(gram: Array, cross: Array, penalties: Array, tolerance: float = 1e-5, max_sweeps: int = 300) -> Array:
