@@ -4,22 +4,45 @@ A transform is three pure functions of its parameters ``theta``, a NumPy array: 
 a gradient with respect to z is pulled back to them. Boosting carries theta from round to round and moves it by
 gradient steps together with each new tree. Writing one's own takes no more than these three methods; see
 :class:`Transform` for an example.
+
+:class:`TorchTransform` and the makers ``mlp``, ``rnn``, ``lstm`` and ``cnn`` live here too; asking for one of them
+loads PyTorch, and nothing else does.
 """
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["TRANSFORMS", "Diagonal", "Linear", "Transform", "make_transform"]
+__all__ = ["TRANSFORMS", "Diagonal", "Linear", "Transform", "make_transform", "transform_from_description"]
 
 Array = NDArray[Any]
+_NEED_TORCH = ("TorchTransform", "cnn", "lstm", "mlp", "rnn")  # not in __all__: `import *` works without PyTorch
 
 
-class Transform(BaseEstimator):  # type: ignore[misc]
+def __getattr__(name: str) -> Any:
+    if name not in _NEED_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"{__package__}._torch_transforms"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(
+            f"softboost.transforms.{name} needs PyTorch, which is not installed; pip install 'softboost[torch]'"
+        ) from None
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_NEED_TORCH]
+
+
+class Transform(BaseEstimator):
     """Base of all transforms.
 
     ``X`` is always (n_samples, n_features) here, standardised unless the model was told not to.
@@ -57,6 +80,10 @@ class Transform(BaseEstimator):  # type: ignore[misc]
         """theta before the first round. ``target`` (n_samples, n_outputs) is what the first tree will be fitted to."""
         raise NotImplementedError
 
+    def start_weighted(self, X: Array, target: Array, weight: Array | None, rng: np.random.Generator) -> Array:
+        """The same where rows have weights; to be filled in by transforms whose start looks at the rows."""
+        return self.start(X, target, rng)
+
     def apply(self, theta: Array, X: Array) -> Array:
         """z, shape (n_samples, n_components)."""
         raise NotImplementedError
@@ -73,12 +100,44 @@ class Transform(BaseEstimator):  # type: ignore[misc]
         """Q with ``apply(theta, X) == X @ Q.T``, shape (n_components, n_features), or None if it is not linear."""
         return None
 
+    def training(self, rng: np.random.Generator) -> Transform:
+        """The transform as the gradient steps of one round see it: itself, unless it is noisy in training (dropout).
+
+        Every ``pullback`` of what is returned follows an ``apply`` at the same theta and X and belongs to it.
+        """
+        return self
+
+    def with_columns(self, names: Sequence[str] | None) -> Transform:
+        """The transform with columns that it was given by name counted instead; ``names`` are those of X, if any."""
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What a model file holds of the transform, ready for JSON; theta is kept apart, as the array it is.
+
+        See :func:`transform_from_description` for the way back.
+        """
+        params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        return {"class": type(self).__name__, "params": params}
+
     def check(self, n_features: int) -> None:
         """Raise ValueError where a parameter is out of range."""
         if not self.learning_rate > 0:
             raise ValueError(f"{_name(self)}: learning_rate must be positive, got {self.learning_rate!r}")
         if not (isinstance(self.n_steps, (int, np.integer)) and self.n_steps >= 1):
             raise ValueError(f"{_name(self)}: n_steps must be an integer of at least 1, got {self.n_steps!r}")
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, strings and lists as JSON knows them."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(
+        f"a transform with the parameter {value!r} cannot be written to a file; use numbers, strings or lists"
+    )
 
 
 def _name(transform: Transform) -> str:
@@ -133,12 +192,15 @@ class Linear(Transform):
         self.init = init
         self.group_lasso = group_lasso
 
-    def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
+    def start_weighted(self, X: Array, target: Array, weight: Array | None, rng: np.random.Generator) -> Array:
         n_features = X.shape[1]
         n_components = n_features if self.n_components is None else min(self.n_components, n_features)
         if self.init == "identity":
             return np.eye(n_components, n_features, dtype=X.dtype)
-        return supervised_directions(X, target, n_components)
+        return supervised_directions(X, target, n_components, weight)
+
+    def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
+        return self.start_weighted(X, target, None, rng)
 
     def apply(self, theta: Array, X: Array) -> Array:
         return X @ theta.T
@@ -158,25 +220,36 @@ class Linear(Transform):
         if n is not None and not (isinstance(n, (int, np.integer)) and n >= 1):
             raise ValueError(f"{_name(self)}: n_components must be None or an integer of at least 1, got {n!r}")
         if n is not None and n > n_features:
-            raise ValueError(f"{_name(self)}: n_components={n} is more than the {n_features} features; use at most that")
+            raise ValueError(
+                f"{_name(self)}: n_components={n} is more than the {n_features} features; use at most that"
+            )
         if self.init not in ("identity", "supervised"):
             raise ValueError(f"{_name(self)}: init must be 'identity' or 'supervised', got {self.init!r}")
         if not self.group_lasso >= 0:
             raise ValueError(f"{_name(self)}: group_lasso must not be negative, got {self.group_lasso!r}")
 
 
-def supervised_directions(X: Array, target: Array, n_components: int) -> Array:
+def _leading_direction(covariance: Array) -> Array:
+    """Left singular vector of the largest singular value, of that length; its largest element is positive."""
+    left, values, _ = np.linalg.svd(covariance, full_matrices=False)
+    direction = left[:, 0] * values[0]
+    return direction if direction[np.argmax(np.abs(direction))] >= 0 else -direction
+
+
+def supervised_directions(X: Array, target: Array, n_components: int, weight: Array | None = None) -> Array:
     """Rotations of a partial least squares fit of target on X, rows scaled to unit variance of z.
 
     Fewer rows than asked for come out as zeros where X has no further direction that helps.
     """
-    Xd = X - X.mean(axis=0)
-    residual = target - target.mean(axis=0)
+    root = np.sqrt(np.ones(len(X), dtype=X.dtype) if weight is None else weight)[:, None]
+    centred = (X - np.average(X, axis=0, weights=weight)) * root
+    Xd, residual = centred, (target - np.average(target, axis=0, weights=weight)) * root
     Q = np.zeros((n_components, X.shape[1]), dtype=X.dtype)
-    weights, loadings = [], []
+    weights: list[Array] = []
+    loadings: list[Array] = []
     for a in range(n_components):
         covariance = Xd.T @ residual
-        direction = covariance[:, 0] if target.shape[1] == 1 else np.linalg.svd(covariance, full_matrices=False)[0][:, 0]
+        direction = covariance[:, 0] if target.shape[1] == 1 else _leading_direction(covariance)
         length = np.sqrt(direction @ direction)
         if not length > 1e-12 * np.sqrt((X**2).sum() * max(float((target**2).sum()), 1e-300)):
             break
@@ -190,7 +263,7 @@ def supervised_directions(X: Array, target: Array, n_components: int) -> Array:
             rotation -= (p_before @ rotation) * w_before
         weights.append(w)
         loadings.append(loading)
-        spread = np.std((X - X.mean(axis=0)) @ rotation)
+        spread = np.sqrt(np.sum((centred @ rotation) ** 2) / np.sum(root**2))
         Q[a] = rotation / spread if spread > 0 else 0.0
     return Q
 
@@ -253,4 +326,32 @@ def make_transform(feature_transform: Any) -> Transform | None:
     raise ValueError(
         f"feature_transform={feature_transform!r} is not known; choose None, 'auto', one of {sorted(TRANSFORMS)}, "
         "or pass an instance of a class from softboost.transforms"
+    )
+
+
+def transform_from_description(description: dict[str, Any] | None, custom: Transform | None = None) -> Transform | None:
+    """The transform that :meth:`Transform.describe` described; None stays None.
+
+    Parameters
+    ----------
+    description : dict or None
+    custom : Transform or None
+        Where the class is the user's own, or the module of a :class:`TorchTransform` is: the same transform again, as
+        it was passed to the model. A file holds weights, not code.
+
+    Examples
+    --------
+    >>> transform_from_description(Linear(2, group_lasso=0.5).describe())
+    Linear(group_lasso=0.5, n_components=2)
+    """
+    if description is None or custom is not None:
+        return custom
+    name, params = description["class"], dict(description["params"])
+    own = {cls.__name__: cls for cls in TRANSFORMS.values()}
+    if name in own:
+        return own[name](**params)
+    if name == "TorchTransform":
+        return __getattr__(name).from_params(params)
+    raise ValueError(
+        f"the model's transform is a {name}, which is not part of softboost; pass the transform when loading"
     )

@@ -1,0 +1,154 @@
+"""Small modules that are a good start: perceptrons, recurrent networks and convolutions over a window of lags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+__all__ = ["RECIPES", "Cnn", "Mlp", "Recipe", "Recurrent", "standardise_output"]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
+
+
+class Recipe(BaseEstimator):
+    """How to build a module once the columns are known: parameters that clone, search and go into a file.
+
+    ``build`` takes the shape of one row of input and returns a module whose last layer is ``out``, a torch.nn.Linear.
+    """
+
+    has_memory = False
+
+    def build(self, shape: tuple[int, ...]) -> nn.Module:
+        raise NotImplementedError
+
+
+class Mlp(Recipe):
+    """Recipe of :func:`mlp`."""
+
+    def __init__(
+        self, n_components: int = 4, hidden: Sequence[int] = (16,), activation: str = "tanh", dropout: float = 0.0
+    ) -> None:
+        self.n_components = n_components
+        self.hidden = hidden
+        self.activation = activation
+        self.dropout = dropout
+
+    def build(self, shape: tuple[int, ...]) -> nn.Module:
+        layers: list[nn.Module] = [nn.Flatten()]
+        width = int(np.prod(shape))
+        for size in self.hidden:
+            layers += [nn.Linear(width, size), _activation(self.activation), nn.Dropout(self.dropout)]
+            width = size
+        return _Headed(nn.Sequential(*layers), width, self.n_components)
+
+
+class Recurrent(Recipe):
+    """Recipe of :func:`rnn` and :func:`lstm`."""
+
+    has_memory = True
+
+    def __init__(
+        self, kind: str = "lstm", n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0
+    ) -> None:
+        self.kind = kind
+        self.n_components = n_components
+        self.n_hidden = n_hidden
+        self.n_layers = n_layers
+        self.dropout = dropout
+
+    def build(self, shape: tuple[int, ...]) -> nn.Module:
+        cell: Callable[..., nn.Module] = {"rnn": nn.RNN, "lstm": nn.LSTM}[self.kind]
+        between = self.dropout if self.n_layers > 1 else 0.0
+        body = cell(shape[-1], self.n_hidden, self.n_layers, batch_first=True, dropout=between)
+        return _Headed(nn.Sequential(body, _LastStep(), nn.Dropout(self.dropout)), self.n_hidden, self.n_components)
+
+
+class Cnn(Recipe):
+    """Recipe of :func:`cnn`."""
+
+    has_memory = True
+
+    def __init__(
+        self,
+        n_components: int = 4,
+        n_channels: int = 8,
+        kernel_size: int = 3,
+        n_layers: int = 1,
+        activation: str = "tanh",
+        dropout: float = 0.0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_channels = n_channels
+        self.kernel_size = kernel_size
+        self.n_layers = n_layers
+        self.activation = activation
+        self.dropout = dropout
+
+    def build(self, shape: tuple[int, ...]) -> nn.Module:
+        layers: list[nn.Module] = [_ChannelsFirst()]
+        width = shape[-1]
+        for layer in range(self.n_layers):
+            reach = 2**layer  # later layers look further back
+            layers += [
+                nn.ConstantPad1d(((self.kernel_size - 1) * reach, 0), 0.0),  # a step sees itself and those before it
+                nn.Conv1d(width, self.n_channels, self.kernel_size, dilation=reach),
+                _activation(self.activation),
+            ]
+            width = self.n_channels
+        body = nn.Sequential(*layers, _MeanAndLast(), nn.Dropout(self.dropout))
+        return _Headed(body, 2 * width, self.n_components)
+
+
+class _Headed(nn.Module):
+    """A body, and a linear layer that makes z of it."""
+
+    def __init__(self, body: nn.Module, width: int, n_components: int) -> None:
+        super().__init__()
+        self.body = body
+        self.out = nn.Linear(width, n_components)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.out(self.body(x))
+        return z
+
+
+class _LastStep(nn.Module):
+    def forward(self, states: tuple[Tensor, Any]) -> Tensor:
+        return states[0][:, -1]
+
+
+class _ChannelsFirst(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
+class _MeanAndLast(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x.mean(dim=2), x[:, :, -1]], dim=1)
+
+
+def _activation(name: str) -> nn.Module:
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation={name!r} is not known; choose one of {sorted(ACTIVATIONS)}")
+    return ACTIVATIONS[name]()
+
+
+RECIPES: dict[str, type[Recipe]] = {"Mlp": Mlp, "Recurrent": Recurrent, "Cnn": Cnn}
+
+
+def standardise_output(module: Any, inputs: Tensor) -> None:
+    """Scale the last layer so that z starts with mean zero and unit variance, which is what the trees expect.
+
+    On rows of independent standard columns, not on those of the fit: where the transform starts then depends on the
+    seed alone.
+    """
+    module.eval()
+    z = module(inputs.to(torch.float32))
+    spread = z.std(dim=0, correction=0).clamp_min(1e-6)
+    module.out.weight /= spread[:, None]
+    module.out.bias.copy_((module.out.bias - z.mean(dim=0)) / spread)

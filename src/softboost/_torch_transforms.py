@@ -1,0 +1,418 @@
+"""Feature transforms written in PyTorch: any module, with or without memory.
+
+Boosting sees a transform like every other: theta is the flat vector of the module's parameters, and the gradient that
+the tree gives with respect to z is pulled back to it by autograd. Modules are only called, never trained in place.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ._torch_modules import RECIPES, Cnn, Mlp, Recipe, Recurrent, standardise_output
+from .transforms import Transform, _name, _plain
+
+__all__ = ["TorchTransform", "cnn", "lstm", "mlp", "rnn"]
+
+Array = NDArray[Any]
+Windows = Mapping[str, Sequence[int | str]] | Sequence[Sequence[int | str]]
+# A call puts theta into the module for its duration, and dropout draws from one global generator: one call at a time.
+_ONE_CALL = threading.RLock()
+N_REFERENCE_ROWS = 256
+
+
+class TorchTransform(Transform):
+    """z = module(x), for any differentiable :class:`torch.nn.Module`.
+
+    Parameters
+    ----------
+    module : torch.nn.Module, recipe or callable
+        Maps (n_samples, n_features) to (n_samples, n_components); with ``windows`` it gets (n_samples, n_steps,
+        n_channels). A module starts from the weights it comes with. A callable is given the size of the last axis of
+        its input and builds the module; its weights are then drawn with the model's ``random_state``. Batch
+        normalisation is not supported (its statistics are not weights); use layer normalisation.
+    windows : dict or list of lists, default=None
+        For modules with memory: the columns that are the lags of each variable, oldest first, as
+        ``{"y": ["lag3", "lag2", "lag1"], "load": [...]}`` or ``[[2, 1, 0], [...]]``. One channel per variable, all of
+        the same length. Numbers count the columns of X.
+    rest : {"drop", "append"}, default="drop"
+        What becomes of columns in no window: they are left out, or join z behind the module's output.
+    weight_decay : float, default=0.0
+        Pull of the weights to zero. Larger values keep the transform simpler.
+    learning_rate : float, default=0.01
+        Step of Adam on the weights.
+    n_steps : int, default=40
+        Joint gradient steps on tree and weights per boosting round.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from softboost import SoftBoostRegressor
+    >>> X = np.random.default_rng(0).normal(size=(80, 3))
+    >>> module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> transform = TorchTransform(module, weight_decay=0.01)
+    >>> SoftBoostRegressor(5, 0.5, feature_transform=transform).fit(X, X[:, 0]).predict(X).shape
+    (80,)
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        windows: Windows | None = None,
+        rest: str = "drop",
+        weight_decay: float = 0.0,
+        learning_rate: float = 0.01,
+        n_steps: int = 40,
+    ) -> None:
+        super().__init__(learning_rate, n_steps)
+        self.module = module
+        self.windows = windows
+        self.rest = rest
+        self.weight_decay = weight_decay
+
+    # -- the contract of a transform -----------------------------------------------------------------------------
+
+    def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
+        seed = int(rng.integers(2**31))
+        with _ONE_CALL, _seeded(seed):
+            module = self._fresh(X.shape[1])
+            if isinstance(self.module, Recipe):
+                standardise_output(module, self._inputs(rng.normal(size=(N_REFERENCE_ROWS, X.shape[1]))))
+        parts = [p.detach().numpy().ravel() for p in module.parameters()]
+        return np.concatenate(parts).astype(X.dtype) if parts else np.zeros(0, dtype=X.dtype)
+
+    def apply(self, theta: Array, X: Array) -> Array:
+        with torch.no_grad():
+            z = self._forward(self._tensors(theta, X.shape[1], learn=False), X, seed=None)
+        return self._with_rest(z.numpy(), X)
+
+    def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
+        tensors = self._tensors(theta, X.shape[1], learn=True)
+        return _gradient(self._forward(tensors, X, seed=None), tensors, grad_z)
+
+    def project(self, theta: Array, step: float) -> Array:
+        return theta * (1.0 - step * self.weight_decay) if self.weight_decay > 0 else theta
+
+    def training(self, rng: np.random.Generator) -> Transform:
+        return _Training(self, rng)
+
+    def with_columns(self, names: Sequence[str] | None) -> TorchTransform:
+        if self.windows is None:
+            return self
+        counted = [[self._number(column, names) for column in window] for window in self._window_lists()]
+        return clone(self).set_params(windows=counted)
+
+    def check(self, n_features: int) -> None:
+        super().check(n_features)
+        if not self.weight_decay >= 0:
+            raise ValueError(f"{_name(self)}: weight_decay must not be negative, got {self.weight_decay!r}")
+        if self.rest not in ("drop", "append"):
+            raise ValueError(f"{_name(self)}: rest must be 'drop' or 'append', got {self.rest!r}")
+        if not (isinstance(self.module, (nn.Module, Recipe)) or callable(self.module)):
+            raise ValueError(f"{_name(self)}: module must be a torch.nn.Module or build one, got {self.module!r}")
+        self._check_windows(n_features)
+        self._check_module(n_features)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        params = self.get_params(deep=False)
+        module = params.pop("module")
+        if isinstance(module, Recipe):
+            params["module"] = {"recipe": type(module).__name__, **module.get_params(deep=False)}
+        else:
+            params["module"] = None
+        if isinstance(self.windows, Mapping):
+            params["windows"] = self._window_lists()
+        plain = {k: v if isinstance(v, dict) else _plain(v) for k, v in params.items()}
+        return {"class": "TorchTransform", "params": plain}
+
+    @classmethod
+    def from_params(cls, params: dict[str, Any]) -> TorchTransform:
+        """The transform from the ``params`` of its description; modules of the user's own cannot be rebuilt."""
+        if params["module"] is None:
+            raise ValueError(
+                "the model's TorchTransform holds a module of your own, and a file holds its weights but not its code; "
+                "pass the transform when loading"
+            )
+        recipe = dict(params["module"])
+        return cls(**{**params, "module": RECIPES[recipe.pop("recipe")](**recipe)})
+
+    # -- columns and windows ---------------------------------------------------------------------------------------
+
+    def _window_lists(self) -> list[list[Any]]:
+        assert self.windows is not None
+        windows = self.windows.values() if isinstance(self.windows, Mapping) else self.windows
+        return [list(window) for window in windows]
+
+    def _number(self, column: int | str, names: Sequence[str] | None) -> int:
+        if not isinstance(column, str):
+            return int(column)
+        if names is None or column not in list(names):
+            where = "X has no column names" if names is None else f"X has {list(names)}"
+            raise ValueError(f"{_name(self)}: windows names the column {column!r}, but {where}")
+        return list(names).index(column)
+
+    def _check_windows(self, n_features: int) -> None:
+        if self.windows is None:
+            return
+        windows = self._window_lists()
+        if not windows or not windows[0] or len({len(window) for window in windows}) > 1:
+            raise ValueError(
+                f"{_name(self)}: windows must list columns, the same number for each variable, got {self.windows!r}"
+            )
+        for column in np.ravel(windows):
+            if not isinstance(column, (int, np.integer)) or not 0 <= column < n_features:
+                raise ValueError(
+                    f"{_name(self)}: windows holds {column!r}, which is not a column number below {n_features}"
+                )
+
+    def _inputs(self, X: Array) -> Tensor:
+        """What the module is given: the columns, or (n_samples, n_steps, n_channels) of the windows."""
+        if self.windows is not None:
+            X = X[:, np.array(self._window_lists()).T]
+        elif isinstance(self.module, Recipe) and self.module.has_memory:
+            X = X[:, :, None]  # all columns, in their order, are the lags of one variable
+        return torch.from_numpy(np.ascontiguousarray(X))
+
+    def _with_rest(self, z: Array, X: Array) -> Array:
+        if self.rest == "drop" or self.windows is None:
+            return z
+        others = np.setdiff1d(np.arange(X.shape[1]), np.ravel(self._window_lists()))
+        return np.hstack([z, X[:, others]])
+
+    # -- the module ------------------------------------------------------------------------------------------------
+
+    def _fresh(self, n_features: int) -> nn.Module:
+        """A module of our own, with the weights to start from; recipes and callables draw them."""
+        if isinstance(self.module, nn.Module):
+            module = copy.deepcopy(self.module)
+        else:
+            shape = self._inputs(np.zeros((1, n_features))).shape[1:]
+            build = self.module.build if isinstance(self.module, Recipe) else lambda shape: self.module(shape[-1])
+            module = build(tuple(shape))
+        module = module.cpu()
+        for p in module.parameters():
+            p.requires_grad_(False)
+        return module
+
+    def _built(self, n_features: int) -> nn.Module:
+        """The module whose weights a call replaces; kept, as building one costs more than calling it."""
+        recipe = list(vars(self.module).values()) if isinstance(self.module, Recipe) else None
+        key = n_features, id(self.module), recipe, None if self.windows is None else self._window_lists()
+        kept: tuple[Any, nn.Module] | None = self.__dict__.get("_kept")
+        if kept is None or kept[0] != key:
+            with _ONE_CALL, _seeded(0):
+                self._kept = kept = key, self._fresh(n_features)
+        return kept[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_kept", None)
+        return state
+
+    def _tensors(self, theta: Array, n_features: int, learn: bool) -> dict[str, Tensor]:
+        """theta cut into the module's parameters."""
+        flat = torch.from_numpy(np.array(theta))
+        tensors, at = {}, 0
+        for name, p in self._built(n_features).named_parameters():
+            tensors[name] = flat[at : at + p.numel()].view(p.shape).requires_grad_(learn)
+            at += p.numel()
+        return tensors
+
+    def _forward(self, tensors: dict[str, Tensor], X: Array, seed: int | None) -> Tensor:
+        """The module's output; with a seed as in training, dropout on, else as in prediction."""
+        inputs = self._inputs(X)
+        with _ONE_CALL:
+            module = self._built(X.shape[1])
+            module.train(seed is not None)
+            buffers = {n: b.to(inputs.dtype) if b.is_floating_point() else b for n, b in module.named_buffers()}
+            if seed is None:
+                return functional_call(module, {**tensors, **buffers}, (inputs,))
+            with _seeded(seed):
+                return functional_call(module, {**tensors, **buffers}, (inputs,))
+
+    def _check_module(self, n_features: int) -> None:
+        module = self._built(n_features)
+        for part in module.modules():
+            if getattr(part, "track_running_stats", False):
+                raise ValueError(
+                    f"{_name(self)}: {type(part).__name__} keeps statistics that are not weights; "
+                    "use torch.nn.LayerNorm, or track_running_stats=False"
+                )
+        X = np.zeros((2, n_features))
+        theta = np.concatenate([np.zeros(0), *[p.numpy().ravel().astype(np.float64) for p in module.parameters()]])
+        try:
+            with torch.no_grad():
+                z = self._forward(self._tensors(theta, n_features, learn=False), X, seed=None)
+        except RuntimeError as error:
+            shape = tuple(self._inputs(X).shape[1:])
+            raise ValueError(f"{_name(self)}: module fails on input of shape (n_samples, *{shape}): {error}") from error
+        if not isinstance(z, Tensor) or z.ndim != 2 or len(z) != 2:
+            found = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
+            raise ValueError(
+                f"{_name(self)}: module must return a tensor (n_samples, n_components), got {found} for 2 rows"
+            )
+
+
+class _Training(Transform):
+    """A TorchTransform during the steps of one round: dropout on, and each pullback through the graph of its apply."""
+
+    def __init__(self, of: TorchTransform, rng: np.random.Generator) -> None:
+        super().__init__(of.learning_rate, of.n_steps)
+        self.of = of
+        self.seed = int(rng.integers(2**31))
+        self.last: tuple[Tensor, dict[str, Tensor]] | None = None
+
+    def apply(self, theta: Array, X: Array) -> Array:
+        self.seed += 1
+        tensors = self.of._tensors(theta, X.shape[1], learn=True)
+        z = self.of._forward(tensors, X, self.seed)
+        self.last = z, tensors
+        return self.of._with_rest(z.detach().numpy(), X)
+
+    def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
+        assert self.last is not None
+        return _gradient(*self.last, grad_z)
+
+    def project(self, theta: Array, step: float) -> Array:
+        return self.of.project(theta, step)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """PyTorch's generator at a seed of ours, and back where it was afterwards."""
+    generator = torch.default_generator  # torch.manual_seed would also reach for accelerators
+    before = generator.get_state()
+    generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        generator.set_state(before)
+
+
+def _gradient(z: Tensor, tensors: dict[str, Tensor], grad_z: Array) -> Array:
+    grad = torch.from_numpy(np.ascontiguousarray(grad_z[:, : z.shape[1]], dtype=z.detach().numpy().dtype))
+    grads = torch.autograd.grad(z, list(tensors.values()), grad, allow_unused=True)
+    parts = [
+        (torch.zeros_like(t) if g is None else g).numpy().ravel() for g, t in zip(grads, tensors.values(), strict=True)
+    ]
+    return np.concatenate(parts)
+
+
+def mlp(
+    n_components: int = 4,
+    hidden: Sequence[int] = (16,),
+    activation: str = "tanh",
+    dropout: float = 0.0,
+    **params: Any,
+) -> TorchTransform:
+    """A multi-layer perceptron as the transform.
+
+    Parameters
+    ----------
+    n_components : int, default=4
+        Components of z.
+    hidden : sequence of int, default=(16,)
+        Units of each hidden layer. More units follow more shapes and need more rows.
+    activation : {"tanh", "relu", "gelu"}, default="tanh"
+    dropout : float, default=0.0
+        Share of hidden units left out at random in every training step.
+    **params
+        ``windows`` (flattened), ``weight_decay``, ``learning_rate`` and ``n_steps`` of :class:`TorchTransform`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> transform = mlp(n_components=2, hidden=(8,), dropout=0.1)
+    >>> theta = transform.start(np.eye(5), np.zeros((5, 1)), np.random.default_rng(0))
+    >>> transform.apply(theta, np.eye(5)).shape
+    (5, 2)
+    """
+    return TorchTransform(Mlp(n_components, hidden, activation, dropout), **params)
+
+
+def rnn(
+    n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
+) -> TorchTransform:
+    """A simple recurrent network over a window of lags as the transform; z is made of its last state.
+
+    Parameters
+    ----------
+    n_components : int, default=4
+        Components of z.
+    n_hidden, n_layers : int, default=8 and 1
+        Size of the state, and layers on top of each other.
+    dropout : float, default=0.0
+        Share of the state left out at random in every training step.
+    **params
+        ``windows``, ``rest``, ``weight_decay``, ``learning_rate`` and ``n_steps`` of :class:`TorchTransform`. Without
+        ``windows`` all columns, in their order, count as the lags of one variable, oldest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> transform = rnn(n_components=2, windows={"y": [2, 1, 0], "load": [5, 4, 3]})
+    >>> theta = transform.start(np.eye(6), np.zeros((6, 1)), np.random.default_rng(0))
+    >>> transform.apply(theta, np.eye(6)).shape
+    (6, 2)
+    """
+    return TorchTransform(Recurrent("rnn", n_components, n_hidden, n_layers, dropout), **params)
+
+
+def lstm(
+    n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
+) -> TorchTransform:
+    """A long short-term memory over a window of lags as the transform; parameters as in :func:`rnn`.
+
+    Examples
+    --------
+    >>> lstm(n_hidden=4).module
+    Recurrent(n_hidden=4)
+    """
+    return TorchTransform(Recurrent("lstm", n_components, n_hidden, n_layers, dropout), **params)
+
+
+def cnn(
+    n_components: int = 4,
+    n_channels: int = 8,
+    kernel_size: int = 3,
+    n_layers: int = 1,
+    activation: str = "tanh",
+    dropout: float = 0.0,
+    **params: Any,
+) -> TorchTransform:
+    """Causal convolutions over a window of lags as the transform; z is made of their mean and their last step.
+
+    Parameters
+    ----------
+    n_components : int, default=4
+        Components of z.
+    n_channels, kernel_size, n_layers : int, default=8, 3 and 1
+        Patterns that are looked for, steps that each spans, and layers, each reaching twice as far back as the one
+        before.
+    activation : {"tanh", "relu", "gelu"}, default="tanh"
+    dropout : float, default=0.0
+        Share of channels left out at random in every training step.
+    **params
+        As in :func:`rnn`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> transform = cnn(n_components=2, windows=[[3, 2, 1, 0]])
+    >>> theta = transform.start(np.eye(4), np.zeros((4, 1)), np.random.default_rng(0))
+    >>> transform.apply(theta, np.eye(4)).shape
+    (4, 2)
+    """
+    return TorchTransform(Cnn(n_components, n_channels, kernel_size, n_layers, activation, dropout), **params)
