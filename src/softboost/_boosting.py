@@ -86,6 +86,8 @@ class Boosted:
         """The first trees as trees on the whole X, gates pre-composed with Q; None if a transform is not linear."""
         trees = []
         for theta, tree in self.rounds[:n_rounds]:
+            if not isinstance(tree, SoftTree):  # a hard tree looks at z itself
+                return None
             if self.path.transform is not None:
                 assert theta is not None
                 Q = self.path.transform.matrix(theta)
@@ -166,12 +168,13 @@ def boost(
         theta = previous.rounds[-1][0] if previous.rounds else None
     if path.transform is not None and theta is None:
         first = parts[0]
-        residual = -loss.gradient(first.y, first.raw_prediction)
-        theta = np.asarray(path.transform.start(first.data.X.T, residual.T, rng), dtype=X.dtype)
+        residual = _residual(loss, first)
+        theta = path.transform.start_weighted(first.data.X.T, residual.T, first.data.weight, rng)
+        theta = np.asarray(theta, dtype=X.dtype)
 
     while len(model.rounds) < path.n_estimators:
         part = parts[len(model.rounds) % len(parts)]
-        residual = -loss.gradient(part.y, part.raw_prediction)
+        residual = _residual(loss, part)
         tree, theta, output = path.learner.fit(part.data, residual, path.transform, theta, rng)
         if loss.refit_leaves:
             tree, output = _refit_leaves(tree, theta, path, part, loss)
@@ -185,6 +188,11 @@ def boost(
             if after_round(model):
                 break
     return model
+
+
+def _residual(loss: Loss, part: _Part) -> Array:
+    """r_k: the negative gradient of the loss at the current prediction."""
+    return np.ascontiguousarray(-loss.gradient(part.y, part.raw_prediction), dtype=part.y.dtype)
 
 
 def _refit_leaves(

@@ -86,7 +86,13 @@ class Fit:
 
     @property
     def linear(self) -> dict[str, LinearPath]:
-        """Linear models, shifted by a constant where the loss asks for another centre than the mean."""
+        """Linear models, shifted by a constant where the loss asks for another centre than the mean.
+
+        Where the raw prediction is not in the units of y (log links), only the constant.
+        """
+        if self._linear is None and not self.loss.scales_with_y:
+            n_outputs, n_features = self.y.shape[0], self.X.shape[0]
+            self._linear = {"constant": LinearPath(np.zeros((1, n_outputs, n_features)), self.constant()[None])}
         if self._linear is None:
             self._linear = fit_linear_models(self.X, self.y, self.weight)
             if not isinstance(self.loss, SquaredError):
@@ -265,7 +271,7 @@ def choose(
     columns move along with that one.
     """
     anchored = bool(wandering)
-    if wandering is None and linear_level and loss.scales_with_y:
+    if wandering is None and linear_level:
         anchor = find_anchor(X, y, weight, units)
         anchored = anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4
     judge = _Judge(X, y, weight, loss, folds, units, seed, n_threads, progress)

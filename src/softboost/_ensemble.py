@@ -95,7 +95,7 @@ class Ensemble:
         return self._outputs(member, np.where(np.isnan(z), 0.0, z).T, n_threads).transpose(0, 2, 1).astype(X.dtype)
 
     def _outputs(self, member: Member, z: Array, n_threads: int = 1) -> Array:
-        """What each round of a member adds at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""
+        """What each round adds at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""
         assert member.boosted is not None
         theta = member.boosted.rounds[0][0]
         z = z if member.anchor is None else member.anchor.view(z)

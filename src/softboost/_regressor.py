@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._boosting import Path, boost
+from ._boosting import Boosted, Path, boost
 from ._choice import Choice, Member, candidate_paths, choose, fit_member, wanders
 from ._ensemble import Ensemble
 from ._hard_trees import HardTrees, make_hard_trees
@@ -34,13 +34,17 @@ from ._validation import (
     make_folds,
     resolve_n_threads,
 )
-from .losses import make_loss
+from .losses import Loss, make_loss
 from .transforms import Linear, Transform, make_transform
 
 __all__ = ["SoftBoostRegressor"]
 
 Array = NDArray[Any]
 AUTO: Literal["auto"] = "auto"
+_KEEP_ROUNDS = (
+    "The model is as it was before. To keep rounds done so far on Ctrl-C, fix the parameters (no 'auto') and set "
+    "warm_start=True."
+)
 
 
 class SoftBoostRegressor(RegressorMixin, BaseEstimator):
@@ -214,8 +218,13 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """
         self._check_params()
         previous = self._previous_fit()
-        task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous)
-        self._take(self._fit_task(task, previous))  # only now, so that a fit that fails leaves the model as it was
+        try:
+            task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous)
+            self._take(self._fit_task(task, previous))  # only now, so that a fit that fails leaves the model as it was
+        except KeyboardInterrupt as stop:
+            if stop.args:
+                raise
+            raise KeyboardInterrupt(f"fit was stopped before the first round. {_KEEP_ROUNDS}") from None
         return self
 
     def _take(self, state: dict[str, Any]) -> None:
@@ -266,7 +275,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if plain or self.early_stopping:
             return self._fit_plain(task, paths[0], previous)
         series = linear_level and is_series(task.X_rows[task.kept], task.y_rows[task.kept])
-        wandering = wanders(y) if series and task.loss.scales_with_y else None
+        wandering = wanders(y) if series else None
         shuffle = self.shuffle if self.shuffle != AUTO else (False if wandering else "blocks")
         folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds:
@@ -281,10 +290,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             )  # fmt: skip
             progress.step(choice.describe())
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "fit was stopped while choosing; the model is as it was before. To keep rounds done so far on Ctrl-C, "
-                "fix the parameters (no 'auto') and set warm_start=True."
-            ) from None
+            raise KeyboardInterrupt(f"fit was stopped while choosing. {_KEEP_ROUNDS}") from None
         finally:
             progress.close()
         state = self._state(task, members, choice, {})
@@ -308,16 +314,14 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
                 )  # fmt: skip
         except KeyboardInterrupt:
             done = watch.n_rounds
-            if not (self.warm_start and watch.model is not None):
-                raise KeyboardInterrupt(
-                    f"fit was stopped after {done} of {path.n_estimators} rounds; the model is as it was before. "
-                    "Set warm_start=True to keep the rounds done so far on Ctrl-C, then call fit again to go on."
-                ) from None
+            stopped = f"fit was stopped after {done} of {path.n_estimators} rounds"
+            if not self.warm_start or watch.model is None:
+                advice = "set warm_start=True to keep the rounds done so far on Ctrl-C, then call fit again to go on"
+                advice = "call fit again to start anew" if self.warm_start else advice
+                raise KeyboardInterrupt(f"{stopped}. The model is as it was before; {advice}.") from None
             member = Member(path.name, 1.0, done, watch.start, watch.model)
             self._take(self._state(task, [member], None, watch.results, before))
-            raise KeyboardInterrupt(
-                f"fit was stopped after {done} of {path.n_estimators} rounds, which are kept; call fit again to go on."
-            ) from None
+            raise KeyboardInterrupt(f"{stopped}, which are kept; call fit again to go on.") from None
         finally:
             watch.close()
         if self.early_stopping and watch.best_round:
@@ -328,7 +332,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         self, task: Task, X: Array, y: Array, weight: Array | None, path: Path, old: Member, watch: Watch
     ) -> Member:
         assert old.boosted is not None
-        watch.start = old.linear
+        _check_unchanged(old.boosted, path, task.loss, make_loss(self.loss))
+        watch.begin(old.linear)
         start = old.linear.predict(X)[0]
         added = old.boosted.outputs(X, task.n_threads)[: old.stage].sum(axis=0) if old.stage else 0.0
         before = replace(old.boosted, rounds=old.boosted.rounds[: old.stage])
@@ -337,6 +342,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             columns=old.boosted.columns, rng=np.random.default_rng([task.seed, old.stage]), n_threads=task.n_threads,
             previous=before, after_round=watch,
         )  # fmt: skip
+        watch(model)  # the losses of the earlier rounds, where none was added
         return Member(path.name, 1.0, len(model.rounds), old.linear, model)
 
     def _fit_constant(self, task: Task, y: Array) -> dict[str, Any]:
@@ -393,6 +399,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         check_number("tol", self.tol, least=0)
         for name in ("standardize", "early_stopping", "warm_start"):
             check_flag(name, getattr(self, name))
+        if self.init == "linear" and not make_loss(self.loss).scales_with_y:
+            raise ValueError(
+                f"init='linear' starts from a linear model of y, which loss={self.loss!r} does not predict directly; "
+                "use init='constant'"
+            )
         make_loss(self.loss)
         if self.feature_transform != AUTO:
             make_transform(self.feature_transform)
@@ -422,7 +433,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         for path in paths:
             if not any(replace(path, name=other.name) == other for other in unique):
                 unique.append(path)
-        return unique, self.init == AUTO and self.n_estimators == AUTO
+        # linear models predict y itself, so they compete only where the raw prediction is y
+        return unique, self.init == AUTO and self.n_estimators == AUTO and task.loss.scales_with_y
 
     def _transform(self, task: Task) -> Transform | None:
         """The transform that was asked for, checked against the columns."""
@@ -621,6 +633,22 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
 
 register_estimator(SoftBoostRegressor)
+
+
+def _check_unchanged(old: Boosted, path: Path, old_loss: Loss, loss: Loss) -> None:
+    """Raise ValueError where rounds to come would not fit the rounds that are there."""
+    pairs = {
+        "learning_rate": (old.learning_rate, path.learning_rate),
+        "feature_transform": (repr(old.path.transform), repr(path.transform)),
+        "init": (old.path.start, path.start),
+        "loss": (old_loss.name, loss.name),
+    }
+    for name, (before, now) in pairs.items():
+        if before != now:
+            raise ValueError(
+                f"warm_start=True goes on from a model with {name}={before}, got {name}={now}; set it back, or set "
+                "warm_start=False to start anew"
+            )
 
 
 def _staged_losses(ensemble: Ensemble, task: Task) -> dict[str, list[float]]:

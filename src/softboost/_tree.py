@@ -298,7 +298,7 @@ class GradientTrees:
             gate_weights = rng.uniform(-bound, bound, size=(n_leaves - 1, n_components)).astype(z.dtype)
             gate_bias = rng.uniform(-bound, bound, size=n_leaves - 1).astype(z.dtype)
             if not self.solve_leaves:  # leaves that are all equal would pass no gradient on to the gates
-                leaf_values += rng.uniform(-0.1, 0.1, size=leaf_values.shape).astype(z.dtype)
+                leaf_values[:] = rng.uniform(-0.1, 0.1, size=leaf_values.shape)
         else:
             gate_weights, gate_bias = self._greedy_gates(z, target, data)
         return SoftTree(self.depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)

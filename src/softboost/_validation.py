@@ -161,7 +161,7 @@ def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int
     place[kept] = np.arange(len(kept))
     if cv is None:
         return _default_folds(len(kept), shuffle, seed)
-    if isinstance(cv, numbers.Integral):
+    if isinstance(cv, (int, np.integer)):
         check_integer("cv", cv, 2)
         if cv > len(X):
             raise ValueError(f"cv={cv} is more than the {len(X)} rows; use at most that")

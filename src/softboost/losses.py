@@ -71,22 +71,42 @@ class Loss:
         raise NotImplementedError
 
     def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
-        """Positive curvature of a quadratic that touches the loss at the raw prediction; one if nothing is known."""
-        return np.ones_like(raw_prediction)
+        """Positive curvature of a quadratic that touches the loss at the raw prediction.
+
+        Unless a loss says otherwise: the difference quotient of the gradient, or the slope of the line from the
+        gradient to zero at y where that is steeper, so that losses with kinks or without convexity are safe as well.
+        """
+        y, raw = np.asarray(y_true, dtype=np.float64), np.asarray(raw_prediction, dtype=np.float64)
+        h = 1e-5 * (1.0 + np.abs(raw))
+        second = (self.gradient(y, raw + h) - self.gradient(y, raw - h)) / (2.0 * h)
+        away = raw - y
+        secant = self.gradient(y, raw) * np.sign(away) / np.maximum(np.abs(away), 1e-3 * (1e-12 + np.abs(away).mean()))
+        steepest = np.maximum(np.where(np.isfinite(second), second, 0.0), secant)
+        floor = max(1e-6 * float(np.abs(steepest).mean()), 1e-12)
+        return np.maximum(steepest, floor).astype(raw_prediction.dtype)
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
         """Constant raw prediction of least loss, by damped Newton steps on gradient and curvature."""
-        weight = np.ones_like(y_true) if weight is None else weight
-        raw = np.full_like(y_true, np.average(y_true, weights=weight))
+        y_true = np.asarray(y_true, dtype=np.float64)
+        weight = np.ones_like(y_true) if weight is None else np.asarray(weight, dtype=np.float64)
+
+        def cost(constant: float) -> float:
+            with np.errstate(all="ignore"):
+                value = float(np.sum(weight * self.loss(y_true, np.full_like(y_true, constant))))
+            return value if np.isfinite(value) else np.inf
+
+        # the mean is a good start unless the loss has a link
+        raw, value = min(((c, cost(c)) for c in (float(np.average(y_true, weights=weight)), 0.0)), key=lambda p: p[1])
         for _ in range(50):
-            gradient = float(np.sum(weight * self.gradient(y_true, raw)))
-            curvature = float(np.sum(weight * self.curvature(y_true, raw)))
-            limit = 1.0 + float(np.max(np.abs(y_true - raw)))
-            step = float(np.clip(gradient / max(curvature, 1e-300), -limit, limit))
-            raw = raw - step
-            if abs(step) <= 1e-12 * (1.0 + abs(float(raw[0]))):
+            at = np.full_like(y_true, raw)
+            gradient = float(np.sum(weight * self.gradient(y_true, at)))
+            step = gradient / max(float(np.sum(weight * self.curvature(y_true, at))), 1e-300)
+            while abs(step) > 1e-13 * (1.0 + abs(raw)) and not cost(raw - step) < value:
+                step /= 2.0
+            if abs(step) <= 1e-13 * (1.0 + abs(raw)):
                 break
-        return float(raw[0])
+            raw, value = raw - step, cost(raw - step)
+        return raw
 
     def inverse_link(self, raw_prediction: Array) -> Array:
         """Prediction in the units of y."""
@@ -160,7 +180,9 @@ class Quantile(Loss):
 
     def __init__(self, quantile: float = 0.5) -> None:
         if not 0.0 < quantile < 1.0:
-            raise ValueError(f"quantile must lie strictly between 0 and 1, got {quantile!r}; use 0.9 for the 90th percentile")
+            raise ValueError(
+                f"quantile must lie strictly between 0 and 1, got {quantile!r}; use 0.9 for the 90th percentile"
+            )
         self.quantile = quantile
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
@@ -168,7 +190,8 @@ class Quantile(Loss):
         return np.maximum(self.quantile * above, (self.quantile - 1.0) * above)
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
-        return np.where(y_true > raw_prediction, -self.quantile, np.where(y_true < raw_prediction, 1.0 - self.quantile, 0.0))
+        sign = np.sign(raw_prediction - y_true)
+        return np.where(sign < 0, -self.quantile, np.where(sign > 0, 1.0 - self.quantile, 0.0)).astype(sign.dtype)
 
     def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
         return 0.5 / _distance(y_true, raw_prediction)
@@ -271,20 +294,24 @@ def _clipped(raw_prediction: Array) -> Array:
     return np.clip(raw_prediction, -80.0, 80.0)
 
 
+def _log(y_true: Array) -> Array:
+    return np.log(np.maximum(y_true, 1e-300))
+
+
 class Poisson(_LogLinkLoss):
-    """Poisson deviance for counts and rates, y >= 0, with a log link."""
+    """Half the Poisson deviance for counts and rates, y >= 0, with a log link."""
 
     name = "poisson"
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         raw = _clipped(raw_prediction)
-        return np.exp(raw) - y_true * raw
+        return np.exp(raw) - y_true * raw + y_true * (_log(y_true) - 1.0)
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         return np.exp(_clipped(raw_prediction)) - y_true
 
     def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
-        return np.exp(_clipped(raw_prediction))
+        return np.maximum(np.exp(_clipped(raw_prediction)), 0.5 * y_true)  # steps to a y far above stay below two
 
     def check_target(self, y_true: Array) -> None:
         if np.any(y_true < 0):
@@ -294,13 +321,13 @@ class Poisson(_LogLinkLoss):
 
 
 class Gamma(_LogLinkLoss):
-    """Gamma deviance for positive, right-skewed y, with a log link."""
+    """Half the gamma deviance for positive, right-skewed y, with a log link."""
 
     name = "gamma"
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         raw = _clipped(raw_prediction)
-        return raw + y_true * np.exp(-raw)
+        return y_true * np.exp(-raw) + raw - _log(y_true) - 1.0
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         return 1.0 - y_true * np.exp(-_clipped(raw_prediction))
@@ -314,7 +341,7 @@ class Gamma(_LogLinkLoss):
 
 
 class Tweedie(_LogLinkLoss):
-    """Tweedie deviance for amounts with many zeros, y >= 0, with a log link.
+    """Half the Tweedie deviance for amounts with many zeros, y >= 0, with a log link.
 
     Parameters
     ----------
@@ -335,7 +362,8 @@ class Tweedie(_LogLinkLoss):
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         first, second = self._terms(y_true, raw_prediction)
-        return second / (2.0 - self.power) - first / (1.0 - self.power)
+        least = y_true ** (2.0 - self.power) / ((2.0 - self.power) * (self.power - 1.0))
+        return second / (2.0 - self.power) + first / (self.power - 1.0) - least
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         first, second = self._terms(y_true, raw_prediction)
@@ -363,8 +391,6 @@ class FunctionLoss(Loss):
     array([8.])
     """
 
-    refit_leaves = False
-
     def __init__(self, loss: Callable[[Array, Array], Array], gradient: Callable[[Array, Array], Array]) -> None:
         self._loss, self._gradient = loss, gradient
 
@@ -372,12 +398,11 @@ class FunctionLoss(Loss):
         return np.asarray(self._loss(y_true, raw_prediction))
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
-        return np.asarray(self._gradient(y_true, raw_prediction))
+        return np.asarray(self._gradient(y_true, raw_prediction), dtype=raw_prediction.dtype)
 
 
 LOSSES: dict[str, type[Loss]] = {
-    cls.name: cls
-    for cls in (SquaredError, AbsoluteError, Huber, Quantile, LogCosh, Poisson, Gamma, Tweedie)
+    cls.name: cls for cls in (SquaredError, AbsoluteError, Huber, Quantile, LogCosh, Poisson, Gamma, Tweedie)
 }
 
 

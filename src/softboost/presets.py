@@ -60,6 +60,7 @@ def bsdt_q(
     n_steps: int = 100,
     n_components: int | None = None,
     transform_learning_rate: float = 0.02,
+    group_lasso: float = 0.0,
     random_state: Any = None,
     **params: Any,
 ) -> SoftBoostRegressor:
@@ -75,6 +76,8 @@ def bsdt_q(
         Rows of Q; None makes it square.
     transform_learning_rate : float, default=0.02
         Step of Adam on Q.
+    group_lasso : float, default=0.0
+        The regulariser Omega of the paper's Section II-D, on the columns of Q: larger values drop more features.
 
     Examples
     --------
@@ -84,7 +87,9 @@ def bsdt_q(
     >>> model.transforms_[0].shape
     (5, 5)
     """
-    transform = Linear(n_components=n_components, learning_rate=transform_learning_rate, n_steps=n_steps)
+    transform = Linear(
+        n_components=n_components, group_lasso=group_lasso, learning_rate=transform_learning_rate, n_steps=n_steps
+    )
     return bsdt(n_estimators, learning_rate, depth, n_steps, random_state, **params).set_params(
         feature_transform=transform
     )

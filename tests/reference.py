@@ -1,0 +1,267 @@
+"""Naive twins of the compiled kernels: the definitions, one sample and one node at a time, in double precision.
+
+They are the oracle of the kernel tests, so they share nothing with the package and prefer plainness to speed. Arrays
+are feature-major, as in the kernels: z (n_components, n_samples), target (n_outputs, n_samples).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+CLOSED_GATE = -64.0
+
+
+def sigmoid(t):
+    """Logistic function that neither overflows nor loses its small side."""
+    return 1.0 / (1.0 + math.exp(-t)) if t >= 0 else math.exp(t) / (1.0 + math.exp(t))
+
+
+def _path(leaf, depth):
+    """Nodes on the way to a leaf, and whether the way goes right there; children of node k are 2k + 1 and 2k + 2."""
+    node = 0
+    for level in range(depth):
+        goes_right = bool(leaf >> (depth - 1 - level) & 1)
+        yield node, goes_right
+        node = 2 * node + (2 if goes_right else 1)
+
+
+def leaf_probabilities(z, gate_weights, gate_bias, depth):
+    z, gate_weights, gate_bias = (np.asarray(a, dtype=np.float64) for a in (z, gate_weights, gate_bias))
+    out = np.ones((2**depth, z.shape[1]))
+    for leaf in range(2**depth):
+        for node, goes_right in _path(leaf, depth):
+            for i in range(z.shape[1]):
+                logit = float(gate_weights[node] @ z[:, i] + gate_bias[node])
+                out[leaf, i] *= sigmoid(logit if goes_right else -logit)
+    return out
+
+
+def leaf_outputs(z, leaf_values, leaf_weights):
+    """Value of each leaf at each sample, shape (n_leaves, n_outputs, n_samples)."""
+    values = np.repeat(np.asarray(leaf_values, dtype=np.float64)[..., None], z.shape[1], axis=2)
+    return values if leaf_weights is None else values + np.asarray(leaf_weights, dtype=np.float64) @ z
+
+
+def tree_output(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights=None):
+    reach = leaf_probabilities(z, gate_weights, gate_bias, depth)
+    return np.einsum("li,loi->oi", reach, leaf_outputs(np.asarray(z, dtype=np.float64), leaf_values, leaf_weights))
+
+
+def tree_gradients(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights, grad_output):
+    """The paper's double sum over leaves and the nodes on their paths."""
+    z, grad_output = np.asarray(z, dtype=np.float64), np.asarray(grad_output, dtype=np.float64)
+    gate_weights = np.asarray(gate_weights, dtype=np.float64)
+    reach = leaf_probabilities(z, gate_weights, gate_bias, depth)
+    outputs = leaf_outputs(z, leaf_values, leaf_weights)
+    grad_logit = np.zeros((2**depth - 1, z.shape[1]))
+    for leaf in range(2**depth):
+        upstream = (grad_output * outputs[leaf]).sum(axis=0)
+        for node, goes_right in _path(leaf, depth):
+            right = np.array([sigmoid(float(gate_weights[node] @ x + gate_bias[node])) for x in z.T])
+            left = np.array([sigmoid(-float(gate_weights[node] @ x + gate_bias[node])) for x in z.T])
+            grad_logit[node] += upstream * reach[leaf] * (left if goes_right else -right)
+    grad_z = gate_weights.T @ grad_logit
+    slopes = None
+    if leaf_weights is not None:
+        slopes = np.einsum("li,oi,ai->loa", reach, grad_output, z)
+        grad_z = grad_z + np.einsum("li,oi,loa->ai", reach, grad_output, np.asarray(leaf_weights, dtype=np.float64))
+    return grad_logit @ z.T, grad_logit.sum(axis=1), reach @ grad_output.T, slopes, grad_z
+
+
+def bin_column(values, max_bins=256):
+    """Thresholds between neighbouring distinct values or, where these are too many, between quantiles; and bins."""
+    values = np.asarray(values)
+    ordered, distinct = np.sort(values), np.unique(values)
+
+    def midpoint(a, b):
+        middle = a / 2 + b / 2
+        return middle if a < middle < b else a
+
+    thresholds = []
+    if len(distinct) <= max_bins:
+        thresholds = [midpoint(a, b) for a, b in itertools.pairwise(distinct)]
+    else:
+        for b in range(1, max_bins):
+            rank = b * len(values) // max_bins
+            cut = midpoint(ordered[rank - 1], ordered[rank])
+            if cut < ordered[-1] and (not thresholds or cut > thresholds[-1]):
+                thresholds.append(cut)
+    return thresholds, np.array([sum(t < v for t in thresholds) for v in values])
+
+
+def grow(columns, target, weight, depth, min_leaf_weight):
+    """A hard tree: (column, threshold, gain) of each node in heap order; column -1 where no split helps."""
+    n_samples = columns.shape[1]
+    target = np.asarray(target, dtype=np.float64)
+    weight = np.ones(n_samples) if weight is None else np.asarray(weight, dtype=np.float64)
+    smallest = 1e-10 * float((weight * target**2).sum())
+    rows_of = {0: np.arange(n_samples)}
+    nodes = []
+    for node in range(2**depth - 1):
+        rows = rows_of[node]
+        column, threshold, gain = _best_split(
+            columns[:, rows], target[:, rows], weight[rows], min_leaf_weight, smallest, columns
+        )
+        nodes.append((column, threshold, gain))
+        right = columns[column, rows] > threshold if column >= 0 else np.zeros(len(rows), dtype=bool)
+        rows_of[2 * node + 1], rows_of[2 * node + 2] = rows[~right], rows[right]
+    return nodes
+
+
+def _best_split(here, target, weight, min_leaf_weight, smallest, everywhere):
+    def score(rows):
+        total = weight[rows].sum()
+        return float(((weight[rows] * target[:, rows]).sum(axis=1) ** 2).sum() / total) if total > 0 else 0.0
+
+    best = (-1, 0.0, 0.0)
+    for j in range(len(here)):
+        best_here = (-1, 0.0, 0.0)
+        for threshold in bin_column(everywhere[j])[0]:
+            left = here[j] <= threshold
+            if weight[left].sum() < min_leaf_weight - 1e-9 or weight[~left].sum() < min_leaf_weight - 1e-9:
+                continue
+            gain = score(left) + score(~left) - score(np.ones(len(left), dtype=bool))
+            if gain > smallest and gain > best_here[2] * (1 + 1e-9):
+                best_here = (j, threshold, gain)
+        if best_here[0] >= 0 and best_here[2] > best[2] * (1 + 1e-9):
+            best = best_here
+    return best
+
+
+def softened_basis(columns, nodes, depth, sharpness, basis_columns):
+    """Leaf memberships of a hard tree with soft gates, times one and times each basis column: (n_basis, n_samples)."""
+    columns = np.asarray(columns, dtype=np.float64)
+    reach = np.ones((2**depth, columns.shape[1]))
+    for leaf in range(2**depth):
+        for node, goes_right in _path(leaf, depth):
+            column, threshold, _ = nodes[node]
+            for i in range(columns.shape[1]):
+                logit = CLOSED_GATE if column < 0 else sharpness * (columns[column, i] - threshold)
+                reach[leaf, i] *= sigmoid(logit if goes_right else -logit)
+    ones = np.vstack([np.ones((1, columns.shape[1])), columns[basis_columns]])
+    return (reach[:, None] * ones[None]).reshape(-1, columns.shape[1])
+
+
+def ridge_solution(basis, target, weight, ridge):
+    """argmin of the weighted squared error plus ridge times the squares, shape (n_basis, n_outputs)."""
+    weight = np.ones(basis.shape[1]) if weight is None else np.asarray(weight, dtype=np.float64)
+    gram = (basis * weight) @ basis.T + ridge * np.eye(len(basis))
+    return np.linalg.solve(gram, (basis * weight) @ np.asarray(target, dtype=np.float64).T)
+
+
+def leave_one_out_error(basis, target, weight, ridge):
+    """Sum of squared errors at each row, each from a fit in which one copy of that row is missing."""
+    n = basis.shape[1]
+    target = np.asarray(target, dtype=np.float64)
+    weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = 0.0
+    for i in range(n):
+        without = weight.copy()
+        without[i] -= 1.0
+        error = target[:, i] - basis[:, i] @ ridge_solution(basis, target, without, ridge)
+        total += weight[i] * float(error @ error)
+    return total
+
+
+def fit_greedy(columns, target, weight, *, depths, sharpness, ridge, linear_leaves, min_leaf_weight):
+    """Grow, soften, and take what has the least leave-one-out error: (depth, sharpness, ridge, output, error)."""
+    nodes = grow(columns, target, weight, max(depths), min_leaf_weight)
+    best = None
+    for depth in depths:
+        used = list(dict.fromkeys(c for c, _, _ in nodes[: 2**depth - 1] if c >= 0)) if linear_leaves else []
+        for slope in sharpness:
+            basis = softened_basis(columns, nodes, depth, slope, used)
+            error = leave_one_out_error(basis, target, weight, ridge[0])
+            if best is None or error < best[0] * (1 - 1e-9):
+                best = error, depth, slope, ridge[0], basis
+    for penalty in ridge[1:]:
+        error = leave_one_out_error(best[4], target, weight, penalty)
+        if error < best[0] * (1 - 1e-9):
+            best = error, best[1], best[2], penalty, best[4]
+    error, depth, slope, penalty, basis = best
+    return depth, slope, penalty, ridge_solution(basis, target, weight, penalty).T @ basis, error
+
+
+def fit_joint(
+    x, target, weight, *, kind, n_steps, depth, q, gate_weights, gate_bias, leaf_values, leaf_weights=None,
+    solve_leaves=False, gate_learning_rate=0.05, leaf_learning_rate=0.05, transform_learning_rate=0.02, ridge=1.0,
+    weight_decay=0.0, group_lasso=0.0, cosine_decay=True,
+):  # fmt: skip
+    """Adam on gates, leaves and Q together; returns all of them, the output and the loss before each step."""
+    x, target = np.asarray(x, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    weight = np.ones(x.shape[1]) if weight is None else np.asarray(weight, dtype=np.float64)
+    p = {"w": gate_weights, "b": gate_bias, "v": leaf_values, "s": leaf_weights, "q": q}
+    p = {name: None if a is None else np.array(a, dtype=np.float64) for name, a in p.items()}
+    moments = {name: [0.0, 0.0] for name in p}
+
+    def z_of():
+        return {"identity": lambda: x, "diagonal": lambda: p["q"][:, None] * x, "linear": lambda: p["q"] @ x}[kind]()
+
+    def solve(z):
+        reach = leaf_probabilities(z, p["w"], p["b"], depth)
+        ones = np.ones((1, x.shape[1])) if p["s"] is None else np.vstack([np.ones((1, x.shape[1])), z])
+        basis = (reach[:, None] * ones[None]).reshape(-1, x.shape[1])
+        parts = ridge_solution(basis, target, weight, ridge).reshape(2**depth, -1, target.shape[0])
+        p["v"] = parts[:, 0]
+        p["s"] = None if p["s"] is None else parts[:, 1:].transpose(0, 2, 1)
+
+    def step(name, gradient, rate, t):
+        m = moments[name]
+        m[0], m[1] = 0.9 * m[0] + 0.1 * gradient, 0.99 * m[1] + 0.01 * gradient**2
+        p[name] = p[name] - rate * (m[0] / (1 - 0.9**t)) / (np.sqrt(m[1] / (1 - 0.99**t)) + 1e-8)
+
+    def output_and_loss():
+        z = z_of()
+        if solve_leaves:
+            solve(z)
+        output = tree_output(z, depth, p["w"], p["b"], p["v"], p["s"])
+        return z, output, 0.5 * float((weight * (output - target) ** 2).sum() / weight.sum())
+
+    trace = []
+    for t in range(1, n_steps + 1):
+        decay = 0.5 * (1 + math.cos(math.pi * (t - 1) / n_steps)) if cosine_decay else 1.0
+        z, output, loss = output_and_loss()
+        trace.append(loss)
+        upstream = (output - target) * weight / weight.sum()
+        grads = tree_gradients(z, depth, p["w"], p["b"], p["v"], p["s"], upstream)
+        p["w"] = p["w"] * (1 - gate_learning_rate * decay * weight_decay)
+        step("w", grads[0], gate_learning_rate * decay, t)
+        step("b", grads[1], gate_learning_rate * decay, t)
+        if not solve_leaves:
+            step("v", grads[2], leaf_learning_rate * decay, t)
+            if p["s"] is not None:
+                step("s", grads[3], leaf_learning_rate * decay, t)
+        if kind != "identity":
+            rate = transform_learning_rate * decay
+            step("q", grads[4] @ x.T if kind == "linear" else (grads[4] * x).sum(axis=1), rate, t)
+            if group_lasso > 0:
+                length = np.abs(p["q"]) if kind == "diagonal" else np.sqrt((p["q"] ** 2).sum(axis=0))
+                p["q"] = p["q"] * np.maximum(1 - group_lasso * rate / np.maximum(length, 1e-300), 0.0)
+    _, output, loss = output_and_loss()
+    return p, output, [*trace, loss]
+
+
+def predict(rows, arrays):
+    """Raw predictions of a packed ensemble at raw rows (n_samples, n_inputs), from its flat arrays."""
+    x = (np.asarray(rows, dtype=np.float64) - arrays["offset"]) * arrays["scale"]
+    x = np.where(np.isnan(x), 0.0, x).T
+    out = arrays["intercept"][:, None] + arrays["coefficients"] @ x
+    place = dict.fromkeys(("columns", "gate_weights", "gate_bias", "leaf"), 0)
+
+    def take(name, *shape):
+        size = math.prod(shape)
+        part = arrays[name][place[name] : place[name] + size]
+        place[name] += size
+        return part.reshape(shape)
+
+    for depth, linear, width in zip(arrays["depth"], arrays["linear"], arrays["n_columns"], strict=True):
+        n_leaves, n_outputs = 2 ** int(depth), len(out)
+        columns = take("columns", int(width))
+        weights, bias = take("gate_weights", n_leaves - 1, int(width)), take("gate_bias", n_leaves - 1)
+        values = take("leaf", n_leaves, n_outputs)
+        slopes = take("leaf", n_leaves, n_outputs, int(width)) if linear else None
+        out = out + tree_output(x[columns], int(depth), weights, bias, values, slopes)
+    return out.T

@@ -1,0 +1,148 @@
+"""Boosting is boosting: residuals, shrinkage, the carry of Q, parts of large data, refitted leaves."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import helpers
+from softboost import _boosting
+from softboost._boosting import Path, boost
+from softboost._tree import GradientTrees, GreedyTrees
+from softboost.losses import SquaredError, make_loss
+from softboost.transforms import Linear
+
+
+def arrays(n_samples=80, dtype=np.float64, n_outputs=1, seed=0):
+    X, y = helpers.make_data(n_samples, n_outputs=n_outputs, seed=seed)
+    return np.ascontiguousarray(X.T).astype(dtype), np.ascontiguousarray(np.atleast_2d(y.T)).astype(dtype)
+
+
+def run(path, X, y, loss=None, weight=None, **kwargs):
+    loss = loss or SquaredError()
+    return boost(path, X, y, weight, loss, np.zeros_like(y), rng=np.random.default_rng(0), **kwargs)
+
+
+PATHS = [
+    pytest.param(Path("greedy", GreedyTrees(), None, 6, 0.3), id="greedy"),
+    pytest.param(Path("random", GradientTrees(n_steps=30), None, 6, 0.5), id="random"),
+    pytest.param(Path("linear", GradientTrees(n_steps=30), Linear(3, n_steps=30), 6, 0.5), id="linear"),
+    pytest.param(Path("own", GradientTrees(), helpers.Fourier(n_steps=20), 6, 0.5), id="user's own"),
+]
+
+
+@pytest.mark.parametrize("dtype", helpers.DTYPES)
+@pytest.mark.parametrize("path", PATHS)
+def test_each_tree_is_fitted_to_what_the_earlier_ones_leave_over(path, dtype, monkeypatch):
+    X, y = arrays(dtype=dtype)
+    targets = []
+    real = type(path.learner).fit
+
+    def spying(self, data, target, transform, theta, rng):
+        targets.append(target.copy())
+        return real(self, data, target, transform, theta, rng)
+
+    monkeypatch.setattr(type(path.learner), "fit", spying)
+    model = run(path, X, y)
+    outputs = model.outputs(X)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+    assert len(targets) == 6
+    for k, target in enumerate(targets):
+        assert_allclose(target, y - outputs[:k].sum(axis=0), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("path", [row for row in PATHS if row.values[0].transform is not None])
+def test_transform_is_carried_from_round_to_round(path, monkeypatch):
+    X, y = arrays()
+    given = []
+    real = type(path.learner).fit
+
+    def spying(self, data, target, transform, theta, rng):
+        given.append(theta.copy())
+        return real(self, data, target, transform, theta, rng)
+
+    monkeypatch.setattr(type(path.learner), "fit", spying)
+    model = run(path, X, y)
+    thetas = [theta for theta, _ in model.rounds]
+    for k in range(1, 6):
+        assert_array_equal(given[k], thetas[k - 1])
+        assert np.any(thetas[k] != thetas[k - 1])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_training_loss_falls(path):
+    X, y = arrays()
+    losses = []
+    model = run(path, X, y, after_round=lambda m: bool(losses.append(m.train_loss[-1])))
+    assert_allclose(losses[-1], 0.5 * np.mean((y - model.outputs(X).sum(axis=0)) ** 2), rtol=1e-8)
+    assert np.all(np.diff([0.5 * np.mean(y**2), *losses]) < 0)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_going_on_from_earlier_rounds_keeps_them(path):
+    X, y = arrays()
+    first = run(path, X, y)
+    longer = Path(path.name, path.learner, path.transform, 9, path.learning_rate)
+    start = first.outputs(X).sum(axis=0)
+    second = boost(longer, X, y, None, SquaredError(), start, rng=np.random.default_rng(1), previous=first)
+    assert len(first.rounds) == 6
+    assert len(second.rounds) == 9
+    assert all(a is b for a, b in zip(first.rounds, second.rounds[:6], strict=True))
+
+
+def test_boosting_stops_when_told():
+    X, y = arrays()
+    model = run(PATHS[0].values[0], X, y, after_round=lambda m: len(m.rounds) == 2)
+    assert len(model.rounds) == 2
+
+
+def test_columns_are_those_given():
+    X, y = arrays()
+    model = run(PATHS[0].values[0], X, y, columns=np.array([1, 3], dtype=np.int32))
+    for tree in model.trees_on_columns(6):
+        assert set(tree.columns) <= {1, 3}
+
+
+def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
+    X, y = arrays(300)
+    whole = run(Path("p", GreedyTrees(), None, 12, 0.3), X, y)
+    monkeypatch.setattr(_boosting, "MAX_ROWS_PER_TREE", 100)
+    parts = run(Path("p", GreedyTrees(), None, 12, 0.3), X, y)
+    error = [np.mean((y - m.outputs(X).sum(axis=0)) ** 2) for m in (whole, parts)]
+    assert len(parts.rounds) == 12
+    assert error[1] < 0.3 * np.var(y)
+    assert not np.array_equal(whole.outputs(X), parts.outputs(X))
+
+
+@pytest.mark.parametrize("dtype", helpers.DTYPES)
+@pytest.mark.parametrize("loss", helpers.LOSS_TABLE)
+def test_every_loss_falls_in_both_precisions(loss, dtype):
+    X, _ = arrays(dtype=dtype)
+    y = np.ascontiguousarray((helpers.target_for(loss, 80) + (0.5 * np.abs(X[0]))).astype(dtype)[None])
+    loss = loss.rescaled(y, 1.0)
+    losses = []
+    start = np.full_like(y, loss.fit_intercept_only(y[0], None))
+    path = Path("p", GreedyTrees(), None, 6, 0.3)
+    model = boost(path, X, y, None, loss, start, after_round=lambda m: bool(losses.append(m.train_loss[-1])))
+    assert model.rounds[0][1].leaf_values.dtype == dtype
+    assert losses[-1] < loss.mean(y, start, None)
+    assert np.all(np.isfinite(losses))
+
+
+def test_leaves_refitted_to_absolute_error_are_near_medians():
+    rng = np.random.default_rng(0)
+    x = np.repeat([-1.0, 1.0], 100)[None]
+    y = np.where(x > 0, 2.0, -1.0) + rng.exponential(size=(1, 200))
+    path = Path("p", GreedyTrees(depth=1, leaves="constant", sharpness=(100.0,), ridge=(1e-3,)), None, 30, 0.5)
+    model = run(path, x, y, make_loss("absolute_error"))
+    prediction = model.outputs(x).sum(axis=0)[0]
+    assert prediction[0] == pytest.approx(np.median(y[0, :100]), abs=0.1)
+    assert prediction[-1] == pytest.approx(np.median(y[0, 100:]), abs=0.1)
+
+
+@pytest.mark.parametrize("level", [1e-3, 1.0, 1e4])
+def test_poisson_finds_the_level_from_zero(level):
+    X, _ = arrays(100)
+    y = np.random.default_rng(0).poisson(level * 50, size=(1, 100)) / 50.0 + 1e-9
+    path = Path("p", GreedyTrees(), None, 60, 0.5)
+    raw = run(path, X, y, make_loss("poisson")).outputs(X).sum(axis=0)
+    assert np.mean(np.exp(raw)) == pytest.approx(np.mean(y), rel=0.3)

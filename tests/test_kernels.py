@@ -1,0 +1,491 @@
+"""The compiled kernels against their naive twins in reference.py, and what must hold for any kernel."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import lasso_path as sklearn_lasso_path
+
+import helpers
+import reference
+from softboost import _kernels
+
+DTYPE_TOLERANCES = [(np.float32, 2e-5), (np.float64, 1e-12)]
+dtypes = pytest.mark.parametrize(("dtype", "rtol"), DTYPE_TOLERANCES)
+seeds = st.integers(0, 2**16)
+shapes = {
+    "depth": st.integers(1, 4),
+    "n_components": st.integers(1, 5),
+    "n_outputs": st.integers(1, 3),
+    "n_samples": st.integers(1, 20),
+    "linear": st.booleans(),
+    "seed": seeds,
+}
+
+
+def assert_near(got, expected, rtol):
+    """Equal up to rounding, in units of the largest element."""
+    size = max(float(np.abs(expected).max(initial=0.0)), 1e-30)
+    assert_allclose(got, expected, rtol=rtol, atol=rtol * size)
+
+
+# -- one soft tree -----------------------------------------------------------------------------------------------------
+
+
+@dtypes
+@given(**shapes)
+def test_leaf_probabilities_match_naive(dtype, rtol, depth, n_components, n_outputs, n_samples, linear, seed):
+    z, weights, bias, *_ = helpers.random_tree(depth, n_components, n_outputs, n_samples, dtype, seed)
+    got = _kernels.leaf_probabilities(z, weights, bias, depth)
+    assert got.dtype == dtype
+    assert_near(got, reference.leaf_probabilities(z, weights, bias, depth), rtol)
+    assert_allclose(got.sum(axis=0), 1.0, rtol=rtol)
+
+
+@dtypes
+@given(**shapes)
+def test_tree_output_matches_naive(dtype, rtol, depth, n_components, n_outputs, n_samples, linear, seed):
+    z, *tree = helpers.random_tree(depth, n_components, n_outputs, n_samples, dtype, seed, linear)
+    assert_near(_kernels.tree_output(z, depth, *tree), reference.tree_output(z, depth, *tree), rtol)
+
+
+@dtypes
+@given(**shapes)
+def test_tree_gradients_match_naive(dtype, rtol, depth, n_components, n_outputs, n_samples, linear, seed):
+    z, *tree = helpers.random_tree(depth, n_components, n_outputs, n_samples, dtype, seed, linear)
+    upstream = np.random.default_rng(seed + 1).normal(size=(n_outputs, n_samples)).astype(dtype)
+    got = _kernels.tree_gradients(z, depth, *tree, upstream)
+    expected = reference.tree_gradients(z, depth, *tree, upstream)
+    assert (got[3] is None) == (not linear)
+    for ours, naive in zip(got, expected, strict=True):
+        if naive is not None:
+            assert_near(ours, naive, 5 * rtol)
+
+
+@dtypes
+@pytest.mark.parametrize("size", [1e2, 1e8, 1e30])
+def test_saturated_gates_stay_exact_and_finite(dtype, rtol, size):
+    z, weights, bias, values, slopes = helpers.random_tree(4, 3, 2, 50, dtype, seed=3, linear=True, size=size)
+    reach = _kernels.leaf_probabilities(z, weights, bias, 4)
+    assert np.all(np.isfinite(reach))
+    assert_allclose(reach.sum(axis=0), 1.0, rtol=rtol)
+    upstream = np.ones((2, 50), dtype=dtype)
+    for gradient in _kernels.tree_gradients(z, 4, weights, bias, values, slopes, upstream):
+        assert np.all(np.isfinite(gradient))
+    if size > 1e3:  # hard gates: each row is in one leaf
+        assert_allclose(reach.max(axis=0), 1.0, rtol=1e-6)
+
+
+@dtypes
+def test_small_side_of_a_gate_keeps_its_relative_precision(dtype, rtol):
+    logits = np.linspace(-60, 60, 241).astype(dtype)
+    reach = _kernels.leaf_probabilities(logits[None], np.ones((1, 1), dtype), np.zeros(1, dtype), 1)
+    expected = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    assert_allclose(reach[1], expected, rtol=4e-7 if dtype == np.float32 else 1e-15)
+    assert_allclose(reach[0], expected[::-1], rtol=4e-7 if dtype == np.float32 else 1e-15)
+
+
+# -- bins and greedy growth --------------------------------------------------------------------------------------------
+
+
+@dtypes
+@given(n_samples=st.integers(1, 60), n_distinct=st.integers(1, 60), max_bins=st.integers(2, 40), seed=seeds)
+def test_bins_match_naive(dtype, rtol, n_samples, n_distinct, max_bins, seed):
+    rng = np.random.default_rng(seed)
+    column = rng.normal(size=n_distinct).astype(dtype)[rng.integers(0, n_distinct, size=n_samples)]
+    got = _kernels.bin_columns(column[None], max_bins)
+    thresholds, bins = reference.bin_column(column, max_bins)
+    assert_array_equal(got.threshold[0, : len(thresholds)], np.array(thresholds, dtype=dtype))
+    assert got.count[0] == len(thresholds) + 1 <= max_bins
+    assert_array_equal(got.bins[0], bins)
+
+
+def test_bins_of_neighbouring_floats_separate_them():
+    column = np.array([1.0, np.nextafter(1.0, 2.0), np.nextafter(1.0, 0.0)])
+    assert_array_equal(_kernels.bin_columns(column[None]).bins[0], [1, 2, 0])
+
+
+def test_bins_hold_equal_shares_of_many_values():
+    column = np.random.default_rng(0).normal(size=10_000)
+    got = _kernels.bin_columns(column[None])
+    counts = np.bincount(got.bins[0])
+    assert len(counts) == 256
+    assert counts.min() >= 38
+    assert counts.max() <= 41
+
+
+def greedy_case(n_samples, n_columns, n_outputs, dtype, seed, weighted):
+    rng = np.random.default_rng(seed)
+    columns = rng.normal(size=(n_columns, n_samples)).astype(dtype)
+    target = np.stack([np.sign(columns[0]) + 0.3 * columns[o % n_columns] for o in range(n_outputs)])
+    target = (target + 0.3 * rng.normal(size=target.shape)).astype(dtype)
+    weight = rng.integers(1, 4, size=n_samples).astype(dtype) if weighted else None
+    return columns, target, weight
+
+
+greedy_shapes = {
+    "n_samples": st.integers(8, 30),
+    "n_columns": st.integers(1, 4),
+    "n_outputs": st.integers(1, 2),
+    "depth": st.integers(1, 3),
+    "weighted": st.booleans(),
+    "linear": st.booleans(),
+    "seed": seeds,
+}
+
+
+@given(**greedy_shapes)
+def test_greedy_tree_matches_naive(n_samples, n_columns, n_outputs, depth, weighted, linear, seed):
+    columns, target, weight = greedy_case(n_samples, n_columns, n_outputs, np.float64, seed, weighted)
+    options = {"sharpness": (3.0,), "ridge": (0.5,), "linear_leaves": linear, "min_leaf_weight": 2.0}
+    settings = _kernels.greedy_settings(depth=depth, **options)
+    got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, weight, settings)
+    nodes = reference.grow(columns, target, weight, depth, 2.0)
+    gain = np.zeros(n_columns)
+    for column, _, node_gain in nodes:
+        if column >= 0:
+            gain[column] += node_gain
+    assert_near(got[7], gain, 1e-8)
+    used = list(dict.fromkeys(c for c, _, _ in nodes if c >= 0))
+    assert list(got[1]) == used
+    basis = reference.softened_basis(columns, nodes, depth, 3.0, used if linear else [])
+    expected = reference.ridge_solution(basis, target, weight, 0.5).T @ basis
+    assert_near(got[6], expected, 1e-8)
+
+
+@given(**greedy_shapes)
+def test_greedy_choice_by_leave_one_out_matches_refits_without_each_row(
+    n_samples, n_columns, n_outputs, depth, weighted, linear, seed
+):
+    columns, target, weight = greedy_case(n_samples, n_columns, n_outputs, np.float64, seed, weighted)
+    options = {"sharpness": (1.0, 4.0), "ridge": (2.0, 0.7, 8.0), "linear_leaves": linear, "min_leaf_weight": 3.0}
+    settings = _kernels.greedy_settings(depth=depth, shallower=True, **options)
+    got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, weight, settings)
+    chosen, _, _, output, error = reference.fit_greedy(columns, target, weight, depths=range(1, depth + 1), **options)
+    assert_allclose(got[8], error, rtol=1e-7)
+    assert got[0] == chosen
+    assert_near(got[6], output, 1e-7)
+
+
+@given(**greedy_shapes)
+def test_greedy_tree_in_float32_solves_its_own_leaves(n_samples, n_columns, n_outputs, depth, weighted, linear, seed):
+    columns, target, weight = greedy_case(n_samples, n_columns, n_outputs, np.float32, seed, weighted)
+    settings = _kernels.greedy_settings(depth=depth, linear_leaves=linear, ridge=(1.0,), min_leaf_weight=2.0)
+    got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, weight, settings)
+    chosen, used, weights, bias, *_, output, _, _ = got
+    z = columns[used]
+    reach = reference.leaf_probabilities(z, weights, bias, chosen)
+    ones = np.ones((1, n_samples)) if not linear else np.vstack([np.ones((1, n_samples)), z])
+    basis = (reach[:, None] * ones[None]).reshape(-1, n_samples)
+    assert_near(output, reference.ridge_solution(basis, target, weight, 1.0).T @ basis, 2e-4)
+    assert_near(output, reference.tree_output(z, *got[:1], *got[2:6]), 1e-4)
+
+
+def test_greedy_tree_without_a_useful_split_predicts_the_mean():
+    columns, target = np.ones((2, 30)), np.linspace(-1, 3, 30)[None]
+    settings = _kernels.greedy_settings(depth=2, ridge=(1e-9,))
+    got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, None, settings)
+    assert len(got[1]) == 0
+    assert_allclose(got[6], 1.0, rtol=1e-9)
+
+
+def test_duplicated_columns_are_split_on_once():
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=100)
+    columns, target = np.stack([column, column, column]), np.sin(3 * column)[None]
+    settings = _kernels.greedy_settings(depth=3, linear_leaves=True, ridge=(1e-6,))
+    got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, None, settings)
+    assert list(got[1]) == [0]
+
+
+def test_pilot_gains_are_those_of_boosted_greedy_trees():
+    columns, target, _ = greedy_case(80, 4, 1, np.float64, 5, False)
+    bins, settings = _kernels.bin_columns(columns), _kernels.greedy_settings(depth=2)
+    gains = _kernels.pilot_gains(columns, bins, target, None, settings, 6, 0.3)
+    expected, residual = np.zeros(4), target.copy()
+    for _ in range(6):
+        tree = _kernels.fit_greedy(columns, bins, residual, None, settings)
+        expected += tree[7]
+        residual = residual - 0.3 * tree[6]
+    assert_allclose(gains, expected, rtol=1e-12)
+
+
+# -- joint steps -------------------------------------------------------------------------------------------------------
+
+
+joint_cases = {
+    "kind": st.sampled_from(["identity", "diagonal", "linear"]),
+    "depth": st.integers(1, 3),
+    "n_outputs": st.integers(1, 2),
+    "linear": st.booleans(),
+    "solve_leaves": st.booleans(),
+    "weighted": st.booleans(),
+    "group_lasso": st.sampled_from([0.0, 0.5]),
+    "cosine_decay": st.booleans(),
+    "seed": seeds,
+}
+
+
+def joint_case(kind, depth, n_outputs, linear, weighted, dtype, seed, n_samples=25):
+    rng = np.random.default_rng(seed)
+    n_inputs, n_components = 3, 2 if kind == "linear" else 3
+    x = rng.normal(size=(n_inputs, n_samples)).astype(dtype)
+    target = np.stack([np.sin(2 * x[0]) + o * x[1] for o in range(n_outputs)]).astype(dtype)
+    weight = rng.uniform(0.5, 3.0, size=n_samples).astype(dtype) if weighted else None
+    shape = {"identity": (0,), "diagonal": (n_inputs,), "linear": (n_components, n_inputs)}[kind]
+    q = rng.normal(size=shape).astype(dtype)
+    _, *tree = helpers.random_tree(depth, n_components, n_outputs, 1, dtype, seed, linear)
+    return x, target, weight, q, tree
+
+
+def run_joint(case, depth, options, n_threads=1):
+    x, target, weight, q, tree = case
+    q, tree = q.copy(), [None if a is None else a.copy() for a in tree]
+    settings = _kernels.joint_settings(**options)
+    output, trace = _kernels.fit_joint(x, target, weight, settings, depth, q, *tree, n_threads)
+    return q, tree, output, trace
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 2e-3), (np.float64, 1e-8)])
+@given(**joint_cases)
+def test_joint_steps_match_naive(
+    dtype, rtol, kind, depth, n_outputs, linear, solve_leaves, weighted, group_lasso, cosine_decay, seed
+):
+    case = joint_case(kind, depth, n_outputs, linear, weighted, dtype, seed)
+    options = {"n_steps": 5, "solve_leaves": solve_leaves, "cosine_decay": cosine_decay, "ridge": 0.5}
+    options |= {"group_lasso": group_lasso, "weight_decay": 0.01}
+    q, tree, output, trace = run_joint(case, depth, {"transform": kind, **options})
+    x, target, weight, q0, (weights, bias, values, slopes) = case
+    naive, expected, expected_trace = reference.fit_joint(
+        x, target, weight, kind=kind, depth=depth, q=q0, gate_weights=weights, gate_bias=bias, leaf_values=values,
+        leaf_weights=slopes, **options,
+    )  # fmt: skip
+    assert_near(trace, np.array(expected_trace), rtol)
+    assert_near(output, expected, rtol)
+    if dtype == np.float64:  # Adam divides by the size of a gradient: where that is all rounding, steps differ
+        for got, name in zip([q, *tree], "qwbvs", strict=True):
+            if got is not None and got.size:
+                assert_near(got, naive[name], 1e-6)
+
+
+def test_joint_steps_move_nothing_that_is_held_fixed():
+    case = joint_case("linear", 2, 1, False, False, np.float64, 0)
+    options = {"transform": "linear", "n_steps": 4, "solve_leaves": False}
+    q, tree, *_ = run_joint(case, 2, {**options, "learn_gates": False, "learn_transform": False})
+    assert_array_equal(q, case[3])
+    assert_array_equal(tree[0], case[4][0])
+    assert_array_equal(tree[1], case[4][1])
+    assert np.any(tree[2] != case[4][2])
+
+
+@dtypes
+@pytest.mark.parametrize("solve_leaves", [False, True])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_joint_steps_stay_finite_at_any_scale(dtype, rtol, solve_leaves, scale):
+    case = joint_case("linear", 3, 2, True, True, dtype, 1)
+    case = (case[0] * dtype(scale), *case[1:])
+    options = {"transform": "linear", "n_steps": 30, "solve_leaves": solve_leaves}
+    q, tree, output, trace = run_joint(case, 3, options)
+    for array in (q, *tree, output, trace):
+        assert np.all(np.isfinite(array))
+
+
+# -- lasso and the whole ensemble --------------------------------------------------------------------------------------
+
+
+@given(n_samples=st.integers(5, 60), n_columns=st.integers(1, 12), seed=seeds)
+def test_lasso_path_matches_scikit_learn(n_samples, n_columns, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_columns))
+    y = X[:, 0] - 2 * X[:, -1] + 0.1 * rng.normal(size=n_samples)
+    penalties = np.abs(X.T @ y).max() * np.logspace(0, -2, 8)
+    got = _kernels.lasso_path(X.T @ X, X.T @ y, penalties, 1e-12, 100_000)
+    expected = sklearn_lasso_path(X, y, alphas=penalties / n_samples, tol=1e-13, max_iter=200_000)[1].T
+    if n_columns < n_samples:
+        assert_allclose(got, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
+    objective = [0.5 * ((y - X @ b) ** 2).sum() + p * np.abs(b).sum() for b, p in zip(got, penalties, strict=True)]
+    best = [0.5 * ((y - X @ b) ** 2).sum() + p * np.abs(b).sum() for b, p in zip(expected, penalties, strict=True)]
+    assert_allclose(objective, best, rtol=1e-7)
+
+
+def test_lasso_path_gives_duplicates_to_the_first():
+    column = np.random.default_rng(0).normal(size=50)
+    X = np.stack([column, column], axis=1)
+    beta = _kernels.lasso_path(X.T @ X, X.T @ column, np.array([1.0]))
+    assert beta[0, 0] > 0
+    assert beta[0, 1] == 0
+
+
+def random_ensemble(rng, n_inputs, n_outputs, depths, linear):
+    widths = [int(rng.integers(0, n_inputs + 1)) for _ in depths]
+    leaves = [2**d * n_outputs * (1 + w if flag else 1) for d, w, flag in zip(depths, widths, linear, strict=True)]
+    return {
+        "offset": rng.normal(size=n_inputs),
+        "scale": rng.uniform(0.5, 2.0, size=n_inputs),
+        "intercept": rng.normal(size=n_outputs),
+        "coefficients": rng.normal(size=(n_outputs, n_inputs)),
+        "depth": np.array(depths, dtype=np.int32),
+        "linear": np.array(linear, dtype=np.uint8),
+        "n_columns": np.array(widths, dtype=np.int64),
+        "columns": np.concatenate([rng.permutation(n_inputs)[:w] for w in widths] or [[]]).astype(np.int32),
+        "gate_weights": rng.normal(size=sum((2**d - 1) * w for d, w in zip(depths, widths, strict=True))),
+        "gate_bias": rng.normal(size=sum(2**d - 1 for d in depths)),
+        "leaf": rng.normal(size=sum(leaves)),
+    }
+
+
+@dtypes
+@given(
+    n_inputs=st.integers(1, 4),
+    n_outputs=st.integers(1, 3),
+    trees=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=4),
+    seed=seeds,
+)
+def test_ensemble_matches_naive(dtype, rtol, n_inputs, n_outputs, trees, seed):
+    rng = np.random.default_rng(seed)
+    arrays = random_ensemble(rng, n_inputs, n_outputs, [d for d, _ in trees], [f for _, f in trees])
+    rows = rng.normal(size=(7, n_inputs)).astype(dtype)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    packed = _kernels.pack_ensemble(dtype, **arrays)
+    got = packed.predict(rows, 1)
+    assert_near(got, reference.predict(rows, arrays), 10 * rtol)
+    start = _kernels.pack_ensemble(dtype, **{**arrays, **no_trees()}).predict(rows, 1)
+    assert_near(start + packed.predict_each(rows, 1).sum(axis=0), got, 10 * rtol)
+
+
+def no_trees():
+    names = ("depth", "linear", "n_columns", "columns", "gate_weights", "gate_bias", "leaf")
+    return {name: np.empty(0) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": np.array([0, 7], dtype=np.int32)}, "column index out of range"),
+        ({"columns": np.array([0, -1], dtype=np.int32)}, "column index out of range"),
+        ({"depth": np.array([31], dtype=np.int32)}, "depth outside"),
+        ({"gate_bias": np.zeros(1)}, "gate_bias has the wrong length"),
+        ({"leaf": np.zeros(3)}, "leaf has the wrong length"),
+        ({"scale": np.ones(3)}, "scale has another length"),
+        ({"n_columns": np.array([3])}, "more columns than inputs"),
+    ],
+)
+def test_ensemble_refuses_arrays_that_do_not_fit(change, message):
+    arrays = {
+        "offset": np.zeros(2), "scale": np.ones(2), "intercept": np.zeros(1), "coefficients": np.zeros((1, 2)),
+        "depth": np.array([2]), "linear": np.array([0]), "n_columns": np.array([2]), "columns": np.array([0, 1]),
+        "gate_weights": np.zeros(6), "gate_bias": np.zeros(3), "leaf": np.zeros(4),
+    }  # fmt: skip
+    assert _kernels.pack_ensemble(np.float64, **arrays).predict(np.zeros((3, 2)), 1).shape == (3, 1)
+    with pytest.raises(ValueError, match=message):
+        _kernels.pack_ensemble(np.float64, **{**arrays, **change})
+
+
+# -- any thread count, any instruction set -----------------------------------------------------------------------------
+
+
+def everything(n_threads, dtype=np.float64, n_samples=2100):
+    """Results of all kernels on rows that fill several blocks."""
+    z, *tree = helpers.random_tree(3, 4, 2, n_samples, dtype, seed=11, linear=True)
+    upstream = np.cos(z[:2])
+    bins = _kernels.bin_columns(z, 256, n_threads)
+    settings = _kernels.greedy_settings(
+        depth=2, shallower=True, sharpness=(1.0, 8.0), ridge=(1.0, 0.1), linear_leaves=True, n_extra_columns=1,
+        detrended_candidate=True,
+    )  # fmt: skip
+    target = np.ascontiguousarray(np.sin(2 * z[:2]))
+    greedy = _kernels.fit_greedy(z, bins, target, None, settings, n_threads)
+    case = joint_case("linear", 2, 1, True, True, dtype, 4, n_samples)
+    joint = [
+        run_joint(case, 2, {"transform": "linear", "n_steps": 4, "solve_leaves": solve}, n_threads)
+        for solve in (False, True)
+    ]
+    arrays = random_ensemble(np.random.default_rng(0), 4, 2, [1, 3], [True, False])
+    rows = np.ascontiguousarray(z.T)
+    packed = _kernels.pack_ensemble(dtype, **arrays)
+    return [
+        _kernels.leaf_probabilities(z, tree[0], tree[1], 3, n_threads),
+        _kernels.tree_output(z, 3, *tree, n_threads),
+        *_kernels.tree_gradients(z, 3, *tree, upstream, n_threads),
+        bins.bins,
+        np.minimum(bins.threshold, 1e9),  # infinite past the last bin
+        *[np.asarray(part) for part in greedy],
+        _kernels.pilot_gains(z, bins, target, None, settings, 3, 0.3, n_threads),
+        *[np.asarray(a) for q, t, output, trace in joint for a in (q, *t, output, trace)],
+        packed.predict(rows, n_threads),
+        packed.predict_each(rows, n_threads),
+    ]
+
+
+@pytest.mark.parametrize("dtype", helpers.DTYPES)
+def test_thread_count_changes_no_bit(dtype):
+    one = everything(1, dtype)
+    for n_threads in (2, 3, 8):
+        for expected, got in zip(one, everything(n_threads, dtype), strict=True):
+            assert_array_equal(got, expected)
+
+
+def test_thread_count_changes_no_bit_of_wide_growth():
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(5, 21_000))
+    target = np.sin(columns[:1])
+    settings = _kernels.greedy_settings(depth=2)
+    one = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, None, settings, 1)
+    two = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, None, settings, 2)
+    for expected, got in zip(one, two, strict=True):
+        assert_array_equal(np.asarray(got, dtype=float), np.asarray(expected, dtype=float))
+
+
+@dtypes
+@pytest.mark.parametrize("name", _kernels.instruction_sets())
+def test_instruction_sets_agree(name, dtype, rtol):
+    with helpers.instruction_set("baseline"):
+        expected = everything(1, dtype)
+    with helpers.instruction_set(name):
+        got = everything(1, dtype)
+    for a, b in zip(got, expected, strict=True):
+        assert_near(np.asarray(a, dtype=float), np.asarray(b, dtype=float), 500 * rtol)
+
+
+def test_unknown_instruction_set_is_refused():
+    with pytest.raises(ValueError, match="no such instruction set"):
+        _kernels.use_instruction_set("pentium")
+
+
+# -- the locked door ---------------------------------------------------------------------------------------------------
+
+
+def test_kernels_refuse_shapes_that_do_not_fit():
+    z, weights, bias, values, slopes = helpers.random_tree(2, 3, 1, 5, np.float64, 0, linear=True)
+    with pytest.raises(ValueError, match="depth must be between 1 and 10, got 0"):
+        _kernels.leaf_probabilities(z, weights, bias, 0)
+    with pytest.raises(ValueError, match="do not fit"):
+        _kernels.leaf_probabilities(z[:2], weights, bias, 2)
+    with pytest.raises(ValueError, match="leaf_values must have 4 rows"):
+        _kernels.tree_output(z, 2, weights, bias, values[:3])
+    with pytest.raises(ValueError, match="leaf_weights has a shape"):
+        _kernels.tree_output(z, 2, weights, bias, values, slopes[:, :, :2].copy())
+    with pytest.raises(ValueError, match="grad_output must have shape"):
+        _kernels.tree_gradients(z, 2, weights, bias, values, slopes, np.ones((2, 5)))
+    with pytest.raises(ValueError, match="target must have shape"):
+        _kernels.fit_greedy(z, _kernels.bin_columns(z), np.ones((1, 4)), None, _kernels.greedy_settings(depth=2))
+    with pytest.raises(ValueError, match="weight must have shape"):
+        _kernels.fit_greedy(z, _kernels.bin_columns(z), np.ones((1, 5)), np.ones(4), _kernels.greedy_settings(depth=2))
+    with pytest.raises(ValueError, match="bins are of"):
+        _kernels.fit_greedy(z, _kernels.bin_columns(z[:2]), np.ones((1, 5)), None, _kernels.greedy_settings(depth=2))
+    settings = _kernels.joint_settings(transform="linear", n_steps=1, solve_leaves=False)
+    with pytest.raises(ValueError, match="parameters of shape"):
+        _kernels.fit_joint(z, np.ones((1, 5)), None, settings, 2, np.ones((3, 2)), weights, bias, values, slopes)
+    with pytest.raises(ValueError, match="gram must have shape"):
+        _kernels.lasso_path(np.eye(2), np.ones(3), np.ones(1))
+    with pytest.raises(ValueError, match="max_bins must be between 2 and 256"):
+        _kernels.bin_columns(z, 300)
+
+
+def test_kernels_refuse_other_dtypes_and_layouts_instead_of_copying():
+    z, weights, bias, *_ = helpers.random_tree(2, 3, 1, 5, np.float64, 0)
+    with pytest.raises(TypeError):
+        _kernels.leaf_probabilities(z.astype(np.float32), weights, bias, 2)
+    with pytest.raises(TypeError):
+        _kernels.leaf_probabilities(np.asfortranarray(z), weights, bias, 2)
