@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from ._model_file import load
 from ._regressor import SoftBoostRegressor
 
-__all__ = ["SoftBoostRegressor", "__version__"]
+__all__ = ["SoftBoostRegressor", "__version__", "load"]
 
 __version__ = version("softboost")

@@ -1,0 +1,259 @@
+"""The model file: a JSON header and raw arrays, written atomically and checked before anything in it is used.
+
+This module knows the bytes, which ``docs/model_file.md`` describes; :mod:`softboost._model_values` knows the values in
+the header, and the modules above it know what a model is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._model_values import DTYPES, Decoder, Encoder, ModelFileError
+
+__all__ = ["dumps", "load", "loads", "save", "sealed", "write_atomically"]
+
+Array = NDArray[Any]
+
+MAGIC: Final = b"\x89SBOOST\n"
+FORMAT_VERSION: Final = 1
+PREFIX: Final = struct.Struct("<8sIIQ8x32s")  # magic, version, header length, file length, zeros, SHA-256 of the rest
+DIGEST_AT: Final = PREFIX.size - 32
+ALIGNMENT: Final = 8
+
+
+@cache
+def _version() -> str:
+    return version("softboost")
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def dumps(model: Any) -> bytes:
+    """The bytes of a model file."""
+    encoder = Encoder()
+    content = encoder.encode(model, "model")
+    header = {
+        "softboost": _version(),
+        "kind": content["$"],
+        "model": content,
+        "arrays": [_describe(a) for a in encoder.arrays],
+    }
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
+    text += b" " * (-(PREFIX.size + len(text)) % ALIGNMENT)
+    parts = [text]
+    for a in encoder.arrays:
+        raw = a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes(order="A")
+        parts += [raw, bytes(-len(raw) % ALIGNMENT)]
+    body = b"".join(parts)
+    return sealed(len(text), body)
+
+
+def sealed(header_length: int, body: bytes, format_version: int = FORMAT_VERSION) -> bytes:
+    """Header and arrays with the prefix in front that describes them."""
+    total = PREFIX.size + len(body)
+    front = PREFIX.pack(MAGIC, format_version, header_length, total, bytes(32))[:DIGEST_AT]
+    return front + hashlib.sha256(front + body).digest() + body
+
+
+def _describe(a: Array) -> list[Any]:
+    """Dtype and shape, and "F" where the array runs column by column: products with it then keep their last bit."""
+    name = a.dtype.newbyteorder("<").str
+    fortran = a.flags.f_contiguous and not a.flags.c_contiguous
+    return [name, list(a.shape), "F"] if fortran else [name, list(a.shape)]
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model file; the file that was there before stays whole until the new one is complete on disk."""
+    write_atomically(path, dumps(model))
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write to a new file in the same folder, then put it in place of the old one in a single step."""
+    target = Path(os.path.realpath(path))
+    mode = None
+    with suppress(FileNotFoundError):
+        status = target.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"path={os.fspath(path)!r} is not a file but a folder or a device; name a file")
+        mode = stat.S_IMODE(status.st_mode)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"path={os.fspath(path)!r}: the folder {str(target.parent)!r} does not exist; make it first"
+        )
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):  # some network file systems cannot; the file is in place all the same
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """Read a model that ``save`` wrote.
+
+    Every length, shape, index, dtype and number is checked before it is used, and no code comes from the file, so
+    files of unknown origin are safe to try.
+
+    Parameters
+    ----------
+    path : str or path-like
+    custom_objects : dict of str to class or function, default=None
+        Your own losses, transforms and functions that the model was made with, by name.
+
+    Returns
+    -------
+    model
+        Fitted as it was when saved; its predictions are the same to the last bit.
+
+    Raises
+    ------
+    ValueError
+        Where the file is damaged, no model file, or from a newer version; the message says which.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor, load
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = SoftBoostRegressor().fit(X, X[:, 0] ** 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "model.softboost"
+    ...     model.save(path)
+    ...     again = load(path)
+    >>> bool(np.all(again.predict(X) == model.predict(X)))
+    True
+    """
+    with Path(path).open("rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{os.fspath(path)!r} is not a file but a folder or a device")
+        try:
+            prefix = file.read(PREFIX.size)
+            _check_prefix(prefix, status.st_size)
+            data = prefix + file.read(status.st_size - len(prefix))
+            return loads(data, custom_objects)
+        except ModelFileError as error:
+            raise ModelFileError(f"cannot load {os.fspath(path)!r}: {error}") from error
+
+
+def loads(data: bytes, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """A model from the bytes of its file."""
+    header_length = _check_prefix(data[: PREFIX.size], len(data))
+    digest = hashlib.sha256(data[:DIGEST_AT])
+    digest.update(memoryview(data)[PREFIX.size :])
+    if digest.digest() != data[DIGEST_AT : PREFIX.size]:
+        raise ModelFileError("the file is damaged: its checksum does not match; copy it again from where it was saved")
+    end = PREFIX.size + header_length
+    try:
+        header = json.loads(data[PREFIX.size : end].decode("ascii"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"the header is not valid JSON: {error}") from None
+    if not isinstance(header, dict) or set(header) != {"softboost", "kind", "model", "arrays"}:
+        raise ModelFileError("the header must have exactly the entries softboost, kind, model and arrays")
+    if not (isinstance(header["softboost"], str) and isinstance(header["kind"], str)):
+        raise ModelFileError("the header's entries softboost and kind must be text")
+    arrays = _read_arrays(header["arrays"], memoryview(data)[end:])
+    if not isinstance(header["model"], dict) or header["model"].get("$") != header["kind"]:
+        raise ModelFileError(f"the header says kind {header['kind']!r}, but holds something else")
+    decoder = Decoder(arrays, custom_objects or {})
+    model = decoder.decode(header["model"], "model")
+    if any(a is not None for a in arrays):
+        raise ModelFileError("the file holds arrays that its model does not use")
+    return model
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_prefix(prefix: bytes, file_length: int) -> int:
+    """Length of the header, from a prefix that fits the file."""
+    if prefix[: len(MAGIC)] != MAGIC[: len(prefix)] or not prefix:
+        raise ModelFileError("this is not a softboost model file; softboost.load reads what model.save wrote")
+    if len(prefix) < PREFIX.size:
+        raise ModelFileError(f"the file is cut off after {len(prefix)} bytes; save the model again")
+    _, format_version, header_length, total, _ = PREFIX.unpack(prefix)
+    if format_version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"the file has format {format_version}, written by a newer softboost; this one, {_version()}, reads "
+            f"formats up to {FORMAT_VERSION}: upgrade softboost, or save the model again with this version"
+        )
+    if format_version < 1:
+        raise ModelFileError(f"the file has format {format_version}, which never existed; it is damaged")
+    if total != file_length:
+        raise ModelFileError(f"the file has {file_length} bytes where it should have {total}; it is cut off or damaged")
+    if header_length > total - PREFIX.size or (PREFIX.size + header_length) % ALIGNMENT:
+        raise ModelFileError(f"the header cannot have {header_length} bytes in a file of {total}; it is damaged")
+    return int(header_length)
+
+
+def _read_arrays(table: Any, data: memoryview) -> list[Array | None]:
+    """All arrays, each a copy of its own; sizes are compared with the bytes there are before anything is made."""
+    if not isinstance(table, list):
+        raise ModelFileError("arrays must be a list")
+    out: list[Array | None] = []
+    start = 0
+    for i, row in enumerate(table):
+        dtype, shape, order = _checked_description(i, row, len(data))
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if n_bytes > len(data) - start:
+            raise ModelFileError(f"array {i} needs {n_bytes} bytes, {len(data) - start} are left in the file")
+        flat = np.frombuffer(data[start : start + n_bytes], dtype=dtype)
+        if dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
+            raise ModelFileError(f"array {i} of truth values holds something else than 0 and 1")
+        out.append(flat.astype(dtype.newbyteorder("=")).reshape(shape, order=order))
+        start += n_bytes + -n_bytes % ALIGNMENT
+    if start != len(data):
+        raise ModelFileError(f"the arrays take {start} bytes, the file has {len(data)} for them")
+    return out
+
+
+def _checked_description(i: int, row: Any, n_bytes: int) -> tuple[np.dtype[Any], list[int], Any]:
+    if not isinstance(row, list) or len(row) not in (2, 3) or not isinstance(row[0], str) or row[0] not in DTYPES:
+        raise ModelFileError(f"array {i} must be described as [dtype, shape] with a dtype of {sorted(DTYPES)}")
+    shape = row[1]
+    if not isinstance(shape, list) or len(shape) > 8 or not all(type(n) is int and 0 <= n <= n_bytes for n in shape):
+        raise ModelFileError(f"array {i} has an impossible shape")
+    if len(row) == 3 and row[2] != "F":
+        raise ModelFileError(f"array {i} has an unknown order {row[2]!r}")
+    return DTYPES[row[0]], shape, "F" if len(row) == 3 else "C"

@@ -1,0 +1,342 @@
+"""What a fitted model consists of, piece by piece: how each goes into a model file, and what must hold once it is out.
+
+A piece checks itself here (shapes that fit each other, indices in range, finite numbers); :func:`_check_fitted` then
+checks the pieces against each other. After that the model is as safe to use as one that was fitted here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._boosting import Boosted, Path
+from ._choice import Choice, Member
+from ._columns import Columns
+from ._ensemble import Ensemble
+from ._hard_trees import HardTree, make_hard_trees
+from ._kernels import MAX_DEPTH
+from ._linear import Anchor, LinearPath, Units
+from ._model_settings import PARAMETER_KINDS, SCALARS, attributes, conforms
+from ._model_values import Codec, Fields, register
+from ._tree import SoftTree
+from .losses import Loss
+from .transforms import Diagonal, Linear, Transform
+
+__all__ = ["register_estimator"]
+
+Array = NDArray[Any]
+LEAST_SPREAD = 1e-300
+MAX_ENSEMBLE_BYTES = 2**33  # gates composed with Q can be much larger than the file that holds them apart
+MAX_THREADS = 1024
+NOT_SAVED = {"_ensemble"}  # made again from the members
+
+
+# -- trees, columns, members -------------------------------------------------------------------------------------------
+
+
+def _unpack_tree(f: Fields) -> SoftTree:
+    depth = f.integer("depth", 1, MAX_DEPTH)
+    n_leaves = 2**depth
+    columns = f.array("columns", "i", (None,), below=2**31)
+    gate_weights = f.array("gate_weights", "f", (n_leaves - 1, len(columns)))
+    gate_bias = f.array("gate_bias", "f", (n_leaves - 1,))
+    leaf_values = f.array("leaf_values", "f", (n_leaves, None))
+    leaf_weights = None
+    if f.values.get("leaf_weights") is None:
+        f.take("leaf_weights", type(None))
+    else:
+        leaf_weights = f.array("leaf_weights", "f", (n_leaves, leaf_values.shape[1], len(columns)))
+    dtypes = {a.dtype for a in (gate_weights, gate_bias, leaf_values, leaf_weights) if a is not None}
+    if len(dtypes) > 1:
+        raise f.error("gates and leaves differ in their precision")
+    return SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
+
+
+def _unpack_hard_tree(f: Fields) -> HardTree:
+    feature = f.array("feature", "i", (None,), below=2**31)
+    n_nodes = len(feature)
+    threshold = f.array("threshold", "f", (n_nodes,), finite=False)
+    left, right = (f.array(side, "i", (n_nodes,), below=n_nodes) for side in ("left", "right"))
+    values = f.array("values", "f", (n_nodes, None))
+    roots = f.array("roots", "i", (None,), below=n_nodes)
+    numbers = np.arange(n_nodes)
+    splits = left != numbers
+    parents = np.bincount(np.concatenate([left[splits], right[splits], roots]), minlength=n_nodes)
+    # every node below exactly one other or a root, and behind it: no circles, and no way to meet a node twice
+    if not n_nodes or np.any(parents != 1) or np.any((right != numbers) != splits) or np.isnan(threshold).any():
+        raise f.error("these nodes are no trees")
+    if np.any(left[splits] <= numbers[splits]) or np.any(right[splits] <= numbers[splits]):
+        raise f.error("a node stands before the one above it")
+    return HardTree(feature, threshold, left, right, values, roots, f.array("single", "b", ()))
+
+
+def _unpack_linear(f: Fields) -> LinearPath:
+    coefficients = f.array("coefficients", "f", (None, None, None))
+    intercepts = f.array("intercepts", "f", coefficients.shape[:2])
+    if len(coefficients) < 1:
+        raise f.error("a linear model without a stage")
+    return LinearPath(coefficients, intercepts)
+
+
+def _unpack_boosted(f: Fields) -> Boosted:
+    path = f.take("path", Path)
+    columns = f.array("columns", "i", (None,), below=2**31)
+    rounds = f.take("rounds", list)
+    for pair in rounds:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], (SoftTree, HardTree))):
+            raise f.error("a round must be a pair of a transform's parameters and a tree")
+        _check_theta(f, path.transform, pair[0], pair[1], len(columns))
+    train_loss = f.take("train_loss", list)
+    if not all(isinstance(v, (int, float)) for v in train_loss):
+        raise f.error("train_loss must be a list of numbers")
+    return Boosted(path, columns, f.number("learning_rate"), rounds, train_loss)
+
+
+def _check_theta(f: Fields, transform: Transform | None, theta: Any, tree: SoftTree | HardTree, n_inputs: int) -> None:
+    """The parameters fit the transform, and the tree looks at nothing but its components."""
+    if transform is None:
+        if theta is not None:
+            raise f.error("parameters of a transform where there is none")
+        n_components = n_inputs
+    else:
+        if not isinstance(theta, np.ndarray) or theta.dtype.kind != "f" or not np.isfinite(theta).all():
+            raise f.error("a transform's parameters must be an array of finite numbers")
+        n_components = _n_components(f, transform, theta, n_inputs)
+    used = tree.columns if isinstance(tree, SoftTree) else tree.feature
+    if used.size and used.max() >= n_components:
+        raise f.error(f"a tree looks at component {used.max()} of {n_components}")
+
+
+def _n_components(f: Fields, transform: Transform, theta: Array, n_inputs: int) -> int:
+    if isinstance(transform, (Linear, Diagonal)):
+        wanted = 2 if isinstance(transform, Linear) else 1
+        if theta.ndim != wanted or theta.shape[-1] != n_inputs:
+            raise f.error(
+                f"parameters of shape {theta.shape} do not fit {type(transform).__name__} on {n_inputs} columns"
+            )
+        return int(theta.shape[0])
+    _check_recipe(f, transform, theta.size)
+    try:
+        return int(transform.apply(theta, np.zeros((1, n_inputs), dtype=theta.dtype)).shape[1])
+    except Exception as error:
+        raise f.error(f"{type(transform).__name__} does not accept its saved parameters: {error}") from error
+
+
+def _check_recipe(f: Fields, transform: Transform, n_parameters: int) -> None:
+    """No width or depth of a network may be larger than the number of its weights, so that building it stays cheap."""
+    recipe = transform.describe()["params"].get("module") if type(transform).__name__ == "TorchTransform" else None
+    rest = [recipe]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, (dict, list, tuple)):
+            rest += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int) and value > max(n_parameters, 64):
+            raise f.error(f"a network with a size of {value} cannot have {n_parameters} weights")
+
+
+def _unpack_member(f: Fields) -> Member:
+    boosted = f.take("boosted", (Boosted, type(None)))
+    n_rounds = len(boosted.rounds) if boosted is not None else 2**31
+    linear, anchor = f.take("linear", LinearPath), f.take("anchor", (Anchor, type(None)))
+    return Member(f.take("name", str), f.number("weight"), f.integer("stage", 0, n_rounds), linear, boosted, anchor)
+
+
+def _unpack_anchor(f: Fields) -> Anchor:
+    scale = f.array("scale", "f", (None,))
+    slope = f.array("slope", "f", (None,))
+    return Anchor(
+        column=f.integer("column", 0, len(scale) - 1),
+        slope=slope,
+        offset=f.array("offset", "f", slope.shape),
+        scale=scale,
+        share=f.array("share", "f", scale.shape),
+        shift=f.array("shift", "f", scale.shape),
+        error=f.number("error"),
+        n_alike=f.integer("n_alike", 0, len(scale)),
+    )
+
+
+def _unpack_units(f: Fields) -> Units:
+    centre = f.array("centre", "f", (None,))
+    y_centre = f.array("y_centre", "f", (None,))
+    spread = _spread(f, "spread", len(centre))
+    return Units(centre, spread, y_centre, _spread(f, "y_spread", len(y_centre)))
+
+
+def _spread(f: Fields, name: str, length: int) -> Array:
+    a = f.array(name, "f", (length,))
+    if a.size and not a.min() >= LEAST_SPREAD:
+        raise f.error(f"{name} holds a number that is not positive")
+    return a
+
+
+def _unpack_columns(f: Fields) -> Columns:
+    n_features = f.integer("n_features", 1, 2**31)
+    categories = f.take("categories", dict)
+    centre = f.array("centre", "f", (None,))
+    spread = _spread(f, "spread", len(centre))
+    missing = f.array("missing", "i", (None,), below=n_features)
+    for j, names in categories.items():
+        if type(j) is not int or not 0 <= j < n_features or not conforms(names, list[str]):
+            raise f.error("categories must give, for numbers of columns, lists of texts")
+    parts = [np.full(len(names), j) for j, names in categories.items()]
+    if len(centre) != n_features + sum(map(len, parts)) + len(missing):
+        raise f.error(f"centre has {len(centre)} numbers, which do not fit {n_features} columns")
+    source = f.array("source", "i", (len(centre),), below=n_features)
+    if not np.array_equal(source, np.concatenate([np.arange(n_features), *parts, missing])):
+        raise f.error("source does not fit the columns")
+    return Columns(n_features, categories, missing, centre, spread, source)
+
+
+register(SoftTree, Codec(attributes, _unpack_tree))
+register(HardTree, Codec(attributes, _unpack_hard_tree))
+register(LinearPath, Codec(attributes, _unpack_linear))
+register(Boosted, Codec(attributes, _unpack_boosted))
+register(Anchor, Codec(attributes, _unpack_anchor))
+register(Member, Codec(attributes, _unpack_member))
+register(Units, Codec(attributes, _unpack_units))
+register(Columns, Codec(attributes, _unpack_columns))
+
+
+# -- the estimator -----------------------------------------------------------------------------------------------------
+
+
+class _Estimator(Protocol):
+    """What this module needs of the regressor, which stands above it."""
+
+    __dict__: dict[str, Any]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+    def _check_params(self) -> None: ...
+
+
+def register_estimator(cls: type) -> None:
+    """Let files hold the regressor, fitted or not, by itself or inside another model."""
+    register(cls, Codec(_pack_estimator, lambda f: _unpack_estimator(cls, f)))
+
+
+def _pack_estimator(model: _Estimator) -> dict[str, Any]:
+    model._check_params()
+    params = model.get_params(deep=False)
+    params["weak_learner"] = make_hard_trees(params["weak_learner"]) or "soft"
+    fitted = {name: v for name, v in vars(model).items() if name not in params and name not in NOT_SAVED}
+    return {"params": params, "fitted": fitted}
+
+
+def _unpack_estimator(cls: type, f: Fields) -> Any:
+    params, fitted = f.take("params", dict), f.take("fitted", dict)
+    for name, value in params.items():
+        if not isinstance(value, PARAMETER_KINDS.get(name, SCALARS)):
+            raise f.error(f"the parameter {name} cannot be {value!r:.80}")
+    try:
+        model = cls(**params)  # parameters that an older version did not know take their defaults
+        model._check_params()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise f.error(f"parameters: {error}") from None
+    if model.n_jobs is not None and (type(model.n_jobs) is not int or not 1 <= abs(model.n_jobs) <= MAX_THREADS):
+        raise f.error(f"n_jobs={model.n_jobs!r} is no number of threads, of which {MAX_THREADS} are the most")
+    if fitted:
+        model.__dict__.update(_check_fitted(Fields(fitted, f"{f.where}.fitted")))
+    return model
+
+
+def _check_fitted(f: Fields) -> dict[str, Any]:
+    """The fitted attributes, with everything that one piece says about another checked."""
+    columns, units, members = f.take("columns_", Columns), f.take("units_", Units), f.take("members_", list)
+    n_columns, n_outputs = len(units.centre), len(units.y_centre)
+    if n_outputs < 1:
+        raise f.error("a model without an output")
+    if not (np.array_equal(columns.centre, units.centre) and np.array_equal(columns.spread, units.spread)):
+        raise f.error("columns_ and units_ differ in how they standardise")
+    for i, member in enumerate(members):
+        if not isinstance(member, Member):
+            raise f.error("members_ must be a list of members")
+        _check_member(f, i, member, n_columns, n_outputs)
+    _check_memory(f, members, n_columns)
+    ensemble = _built(f, members, units)
+    state: dict[str, Any] = {
+        "n_features_in_": f.integer("n_features_in_", columns.n_features, columns.n_features),
+        "columns_": columns,
+        "units_": units,
+        "loss_": f.take("loss_", Loss),
+        "train_loss_": f.take("train_loss_", Loss),
+        "members_": members,
+        "choice_": f.take("choice_", (Choice, type(None))),
+        "evals_result_": _evals_result(f),
+        "n_estimators_": f.integer("n_estimators_", ensemble.n_rounds, ensemble.n_rounds),
+        "n_outputs_": f.integer("n_outputs_", n_outputs, n_outputs),
+        "_y_ndim": f.integer("_y_ndim", 1 if n_outputs == 1 else 2, 2),
+        "_raw_bounds": _bounds(f, n_outputs),
+        "_ensemble": ensemble,
+    }
+    if "feature_names_in_" in f.values:
+        names = f.take("feature_names_in_", np.ndarray)
+        if names.dtype != object or names.shape != (columns.n_features,):
+            raise f.error(f"feature_names_in_ must hold one text for each of the {columns.n_features} columns")
+        state["feature_names_in_"] = names
+    f.done()
+    return state
+
+
+def _check_member(f: Fields, i: int, member: Member, n_columns: int, n_outputs: int) -> None:
+    if member.linear.coefficients.shape[1:] != (n_outputs, n_columns):
+        raise f.error(f"members_[{i}]: the linear part has shape {member.linear.coefficients.shape[1:]}")
+    if member.anchor is not None and (len(member.anchor.slope), len(member.anchor.scale)) != (n_outputs, n_columns):
+        raise f.error(f"members_[{i}]: the anchor is one of {len(member.anchor.scale)} columns instead of {n_columns}")
+    if member.boosted is None:
+        return
+    used = member.boosted.columns
+    if used.size and used.max() >= n_columns:
+        raise f.error(f"members_[{i}]: column {used.max()} of {n_columns}")
+    for _, tree in member.boosted.rounds:
+        leaves = tree.leaf_values if isinstance(tree, SoftTree) else tree.values
+        if leaves.shape[1] != n_outputs:
+            raise f.error(f"members_[{i}]: a tree with {leaves.shape[1]} outputs instead of {n_outputs}")
+
+
+def _check_memory(f: Fields, members: list[Member], n_columns: int) -> None:
+    """Refuse what would need far more memory laid out for prediction than it takes in the file."""
+    total = 0
+    for member in members:
+        if member.boosted is None or member.boosted.path.transform is None:
+            continue
+        width = len(member.boosted.columns)
+        for theta, tree in member.boosted.rounds[: member.stage]:
+            assert theta is not None
+            if not isinstance(tree, SoftTree):
+                continue
+            n_components = width if theta.ndim == 1 else len(theta)
+            rows = 2**tree.depth * (1 if tree.leaf_weights is None else 1 + tree.leaf_values.shape[1])
+            total += 8 * width * rows
+            if max(total, 8 * width * n_components) > MAX_ENSEMBLE_BYTES:
+                raise f.error(f"the model needs more than {MAX_ENSEMBLE_BYTES:,} bytes of memory, which load refuses")
+
+
+def _built(f: Fields, members: list[Member], units: Units) -> Ensemble:
+    with np.errstate(all="ignore"):
+        ensemble = Ensemble.build(members, units)
+        arrays = ensemble.arrays()
+    for name, a in arrays.items():
+        if not np.isfinite(a).all():
+            raise f.error(f"the model's numbers overflow when they are put together ({name})")
+    return ensemble
+
+
+def _evals_result(f: Fields) -> dict[str, Any]:
+    results: dict[str, Any] = f.take("evals_result_", dict)
+    if not conforms(results, dict[str, list[float]]):
+        raise f.error("evals_result_ must give lists of numbers by name")
+    return results
+
+
+def _bounds(f: Fields, n_outputs: int) -> tuple[Array, Array]:
+    pair = f.take("_raw_bounds", tuple)
+    inner = Fields(dict(zip(("low", "high"), pair, strict=False)), f"{f.where}._raw_bounds")
+    low = inner.array("low", "f", (n_outputs,), finite=False)
+    high = inner.array("high", "f", (n_outputs,), finite=False)
+    if len(pair) != 2 or not np.all(low <= high):
+        raise f.error("_raw_bounds must be a pair of lower and upper bounds")
+    return low, high

@@ -1,0 +1,190 @@
+"""A fitted model as an ONNX graph of standard operators, in float32.
+
+The graph mirrors the prediction kernel: missing-value columns, standardising, the linear part, then all trees of one
+depth together: one matrix product for their gates, one product of probabilities per level, one sum over leaves.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._ensemble import Ensemble
+from ._model_file import write_atomically
+from ._tree import SoftTree
+from .losses import Gamma, Loss, Poisson, Tweedie
+
+__all__ = ["write_onnx"]
+
+Array = NDArray[Any]
+OPSET = 18
+
+
+def write_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write the graph of a fitted regressor, atomically."""
+    write_atomically(path, onnx_model(model).SerializeToString())
+
+
+def onnx_model(model: Any) -> Any:
+    """The graph as an ``onnx.ModelProto``, checked."""
+    _check_supported(model)
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("to_onnx needs the package onnx: pip install 'softboost[onnx]'") from error
+    graph = _Graph(onnx.helper, onnx.numpy_helper)
+    x = _standardised(graph, model)
+    raw = _linear_part(graph, x, model._ensemble)
+    for trees in _by_shape(model._ensemble.trees):
+        raw = graph.add("Add", raw, _trees(graph, x, trees, model._ensemble))
+    out = _finished(graph, raw, model)
+    shape: list[Any] = ["n_samples"] if model._y_ndim == 1 else ["n_samples", model.n_outputs_]
+    helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    proto = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "softboost",
+            [helper.make_tensor_value_info("X", float32, ["n_samples", model.n_features_in_])],
+            [helper.make_tensor_value_info(out, float32, shape)],
+            graph.constants,
+        ),
+        producer_name="softboost",
+        producer_version=version("softboost"),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=8,
+    )
+    onnx.checker.check_model(proto)
+    return proto
+
+
+def _check_supported(model: Any) -> None:
+    if model.columns_.categories:
+        names = sorted(model.columns_.categories)
+        raise ValueError(
+            f"to_onnx: the model has category columns (numbers {names}), which a graph of numbers cannot take; turn "
+            "them into 0/1 columns before fitting"
+        )
+    for member in model._ensemble.transformed:
+        if not all(isinstance(tree, SoftTree) for _, tree in member.boosted.rounds):
+            raise ValueError(
+                f"to_onnx: the model's trees are those of {member.name}, not soft ones; use weak_learner='soft'"
+            )
+        raise ValueError(
+            f"to_onnx: the transform {type(member.boosted.path.transform).__name__} is not linear; use "
+            "feature_transform='linear', 'diagonal' or None"
+        )
+    if type(model.loss_).inverse_link not in (Loss.inverse_link, Poisson.inverse_link):
+        raise ValueError(f"to_onnx: {type(model.loss_).__name__} has an inverse link of its own, which has no operator")
+
+
+class _Graph:
+    """Nodes and constants under construction; :meth:`add` returns the name of what a node computes."""
+
+    def __init__(self, helper: Any, numpy_helper: Any) -> None:
+        self._helper, self._numpy_helper = helper, numpy_helper
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
+        name = name or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(self._helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, values: Any, dtype: Any = np.float32) -> str:
+        name = f"constant_{len(self.constants)}"
+        limit = float(np.finfo(np.float32).max)
+        array = np.asarray(values)
+        array = np.clip(array, -limit, limit) if dtype is np.float32 else array
+        self.constants.append(self._numpy_helper.from_array(np.ascontiguousarray(array.astype(dtype)), name))
+        return name
+
+    def shape(self, *sizes: int) -> str:
+        return self.constant(sizes, np.int64)
+
+
+def _standardised(graph: _Graph, model: Any) -> str:
+    """Columns as the model was trained on: 0/1 columns of missing values behind the others, missing ones at zero."""
+    units, missing = model.units_, model.columns_.missing
+    encoded = "X"
+    if len(missing):
+        holes = graph.add("IsNaN", graph.add("Gather", "X", graph.constant(missing, np.int64), axis=1))
+        encoded = graph.add("Concat", "X", graph.add("Cast", holes, to=1), axis=1)
+    centred = graph.add("Sub", encoded, graph.constant(units.centre))
+    scaled = graph.add("Mul", centred, graph.constant(1.0 / units.spread))
+    return graph.add("Where", graph.add("IsNaN", scaled), graph.constant(0.0), scaled)
+
+
+def _linear_part(graph: _Graph, x: str, ensemble: Ensemble) -> str:
+    return graph.add("Gemm", x, graph.constant(ensemble.coefficients.T), graph.constant(ensemble.intercept))
+
+
+def _by_shape(trees: list[SoftTree]) -> list[list[SoftTree]]:
+    """Trees of equal depth and kind of leaf together."""
+    groups: dict[tuple[int, bool], list[SoftTree]] = {}
+    for tree in trees:
+        groups.setdefault((tree.depth, tree.leaf_weights is not None), []).append(tree)
+    return list(groups.values())
+
+
+def _on_all_columns(weights: Array, columns: Array, n_columns: int) -> Array:
+    """Weights on the tree's own columns spread over all columns (a column may come twice)."""
+    out = np.zeros((*weights.shape[:-1], n_columns))
+    for c, j in enumerate(columns):
+        out[..., j] += weights[..., c]
+    return out
+
+
+def _trees(graph: _Graph, x: str, trees: list[SoftTree], ensemble: Ensemble) -> str:
+    """Sum of trees of one depth, shape (n_samples, n_outputs)."""
+    n_columns, n_outputs = ensemble.coefficients.shape[1], len(ensemble.intercept)
+    n_trees, depth = len(trees), trees[0].depth
+    gates = np.stack([_on_all_columns(t.gate_weights, t.columns, n_columns) for t in trees])
+    bias = np.stack([t.gate_bias for t in trees]).ravel()
+    logits = graph.add("Gemm", x, graph.constant(gates.reshape(-1, n_columns).T), graph.constant(bias))
+    logits = graph.add("Reshape", logits, graph.shape(-1, n_trees, 2**depth - 1))
+    reach = _leaf_probabilities(graph, logits, n_trees, depth)
+    values = np.stack([t.leaf_values for t in trees]).reshape(n_trees * 2**depth, n_outputs)
+    reach = graph.add("Reshape", reach, graph.shape(-1, n_trees * 2**depth))
+    constant = graph.add("MatMul", reach, graph.constant(values))
+    if trees[0].leaf_weights is None:
+        return constant
+    slopes = np.stack(
+        [_on_all_columns(t.leaf_weights, t.columns, n_columns) for t in trees if t.leaf_weights is not None]
+    )
+    trends = graph.add("MatMul", x, graph.constant(slopes.reshape(-1, n_columns).T))
+    trends = graph.add("Reshape", trends, graph.shape(-1, n_trees * 2**depth, n_outputs))
+    weighted = graph.add("Mul", trends, graph.add("Unsqueeze", reach, graph.shape(2)))
+    total = graph.add("ReduceSum", weighted, graph.shape(1), keepdims=0)
+    return graph.add("Add", constant, total)
+
+
+def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) -> str:
+    """Probability of each leaf, (n_samples, n_trees, 2**depth): level by level, (left, right) below each node."""
+    right, left = graph.add("Sigmoid", logits), graph.add("Sigmoid", graph.add("Neg", logits))
+    axis, last = graph.shape(2), graph.shape(3)
+    reach = ""
+    for level in range(depth):
+        begin, end = graph.shape(2**level - 1), graph.shape(2 ** (level + 1) - 1)
+        sides = []
+        for side in (left, right):
+            gate = graph.add("Slice", side, begin, end, axis)
+            gate = gate if not reach else graph.add("Mul", reach, gate)
+            sides.append(graph.add("Unsqueeze", gate, last))
+        both = graph.add("Concat", *sides, axis=3)
+        reach = graph.add("Reshape", both, graph.shape(-1, n_trees, 2 ** (level + 1)))
+    return reach
+
+
+def _finished(graph: _Graph, raw: str, model: Any) -> str:
+    """Bounds, inverse link and the shape of y."""
+    low, high = model._raw_bounds
+    raw = graph.add("Min", graph.add("Max", raw, graph.constant(low)), graph.constant(high))
+    if isinstance(model.loss_, (Poisson, Gamma, Tweedie)):
+        raw = graph.add("Exp", graph.add("Clip", raw, graph.constant(-80.0), graph.constant(80.0)))
+    if model._y_ndim == 1:
+        return graph.add("Squeeze", raw, graph.shape(1), name="prediction")
+    return graph.add("Identity", raw, name="prediction")

@@ -1,0 +1,259 @@
+"""Mutates valid model files and feeds them to the loader: each must give a clean error or a model that predicts.
+
+The long run is one command, best under the sanitizers (`make fuzz`):
+
+    python tests/fuzz/harness.py --files 1000000 --processes 2
+
+It prints one JSON object of figures and leaves every file that went wrong in `fuzz-failures/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.tree import DecisionTreeRegressor
+
+from softboost import SoftBoostRegressor
+from softboost._model_file import PREFIX, dumps, loads, sealed
+from softboost._model_values import ModelFileError
+
+SECONDS_PER_FILE = 20  # far above the slowest honest file; beyond it the loader counts as hanging
+NUMBERS = [0, 1, -1, 2, 3, 7, 8, 10, 11, 63, 64, 255, 2**15, 2**31 - 1, 2**31, 2**32, 2**53, 2**63, 10**30, 10**400]
+FLOATS = [0.0, -0.0, 1.0, -1.0, 1e-320, 1e-300, 1e300, 1.7e308, -1.7e308, float("nan"), float("inf"), -float("inf")]
+VALUES: list[Any] = [
+    None, True, False, "", "auto", "linear", "inf", "<f8", "x" * 300, "\ud800", [], {}, [None], 0.5, 1e308, *NUMBERS,
+    {"$": "array", "index": 0}, {"$": "tuple", "items": []}, {"$": "dict", "items": []}, {"$": "SoftTree"},
+    {"$": "float", "value": "nan"}, {"$": "function", "name": "print"},
+    {"$": "custom", "name": "eval", "base": "Loss", "fields": {"$": "dict", "items": []}},
+]  # fmt: skip
+
+
+def corpus() -> list[bytes]:
+    """Small valid files that between them use every part of the format."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 3))
+    y = X[:, 0] + np.sin(2 * X[:, 1])
+    holes = X.copy()
+    holes[::5, 1] = np.nan
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["d"] = pd.Categorical(np.where(X[:, 2] > 0, "up", "down"))
+    one: dict[str, Any] = {"n_estimators": 1, "depth": 1, "init": "constant"}
+    stopped: dict[str, Any] = {**one, "early_stopping": True, "feature_transform": None}
+    paper: dict[str, Any] = {
+        "n_estimators": 1,
+        "depth": 1,
+        "init": "zero",
+        "gates": "random",
+        "leaves": "constant",
+        "n_steps": 3,
+    }
+    models = [
+        SoftBoostRegressor(**stopped).fit(X, y),
+        SoftBoostRegressor(n_estimators=2, depth=2, feature_transform="linear", init="linear").fit(X, y),
+        SoftBoostRegressor(**one, feature_transform="diagonal").fit(X.astype(np.float32), y),
+        SoftBoostRegressor(**paper, feature_transform=None, loss="huber", random_state=0).fit(holes, y),
+        SoftBoostRegressor(**stopped).fit(X, np.column_stack([y, -y])),
+        SoftBoostRegressor(**stopped, random_state=np.random.RandomState(1), cv=3).fit(frame, y),
+        SoftBoostRegressor(**stopped, loss="poisson").fit(X, 0.3 * np.exp(y)),
+        SoftBoostRegressor(n_estimators=2, depth=1).fit(X[:, :1], y),
+        SoftBoostRegressor(1, 0.5, feature_transform=None, weak_learner=DecisionTreeRegressor(max_depth=2)).fit(X, y),
+    ]
+    return [dumps(model) for model in models]
+
+
+class Mutator:
+    """Random damage to model files, most of it sealed again with the right checksum so that it gets past it."""
+
+    def __init__(self, files: list[bytes], seed: int) -> None:
+        self.files = files
+        self.rng = random.Random(seed)
+
+    @staticmethod
+    def _split(data: bytes) -> tuple[bytes, bytes]:
+        end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]
+        return data[PREFIX.size : end], data[end:]
+
+    def next(self) -> bytes:
+        which = self.rng.randrange(len(self.files))
+        kind = self.rng.random()
+        if kind < 0.1:
+            return self._bytes(self.files[which])
+        header, arrays = self._split(self.files[which])
+        if kind < 0.3:
+            text = self._bytes(header)
+            text += b" " * (-(PREFIX.size + len(text)) % 8)
+            return sealed(len(text), text + arrays)
+        if kind < 0.55:
+            return sealed(len(header), header + self._words(arrays))
+        if kind < 0.6:
+            return sealed(len(header), header + self._bytes(arrays))
+        tree = json.loads(header)
+        for _ in range(self.rng.choice([1, 1, 1, 2, 3])):
+            self._json(tree)
+        text = json.dumps(tree, separators=(",", ":")).encode("ascii")
+        text += b" " * (-(PREFIX.size + len(text)) % 8)
+        if self.rng.random() < 0.2:
+            arrays = self._words(arrays)
+        return sealed(len(text), text + arrays)
+
+    def _bytes(self, data: bytes) -> bytes:
+        """Bits flipped, bytes set, pieces cut out, doubled or taken from another file, the end cut off."""
+        rng, out = self.rng, bytearray(data)
+        for _ in range(rng.choice([1, 1, 2, 4, 16])):
+            at = rng.randrange(len(out) or 1)
+            length = rng.choice([1, 2, 4, 8, 64, 512])
+            what = rng.randrange(6)
+            if what == 0 and out:
+                out[at] ^= 1 << rng.randrange(8)
+            elif what == 1 and out:
+                out[at] = rng.choice([0, 1, 9, 32, 34, 44, 45, 48, 57, 91, 93, 123, 125, 127, 128, 255])
+            elif what == 2:
+                del out[at : at + length]
+            elif what == 3:
+                out[at:at] = out[at : at + length]
+            elif what == 4:
+                other = rng.choice(self.files)
+                begin = rng.randrange(len(other))
+                out[at : at + length] = other[begin : begin + length]
+            elif rng.random() < 0.2:
+                del out[at:]
+        return bytes(out)
+
+    def _words(self, data: bytes) -> bytes:
+        """Some numbers of the arrays replaced by extreme ones."""
+        rng, out = self.rng, bytearray(data)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            size = rng.choice([4, 8])
+            at = rng.randrange(max(len(out) // size, 1)) * size
+            if rng.random() < 0.5:
+                word = rng.choice(NUMBERS[:17]).to_bytes(8, "little", signed=True)[:size]
+            else:
+                with np.errstate(all="ignore"):
+                    word = np.array(rng.choice(FLOATS), dtype=f"<f{size}").tobytes()
+            if at + size <= len(out):
+                out[at : at + size] = word
+        return bytes(out)
+
+    def _json(self, tree: Any) -> None:
+        """One value somewhere in the header replaced, removed, doubled or swapped with another."""
+        rng, node = self.rng, tree
+        while True:
+            key = self._key(node)
+            if key is None:
+                return
+            if not isinstance(node[key], (dict, list)) or not node[key] or rng.random() < 0.15:
+                break
+            node = node[key]
+        what = rng.random()
+        if what < 0.6:
+            node[key] = copy.deepcopy(rng.choice(VALUES))
+        elif what < 0.7 and type(node[key]) in (int, float):
+            node[key] += rng.choice([-2, -1, 1, 2])
+        elif what < 0.8:
+            del node[key]
+        elif what < 0.9 and isinstance(node, list):
+            node.insert(key, copy.deepcopy(node[key]))
+        else:
+            other = self._key(node)
+            node[key], node[other] = node[other], node[key]
+
+    def _key(self, node: Any) -> Any:
+        if not node:
+            return None
+        return self.rng.choice(list(node)) if isinstance(node, dict) else self.rng.randrange(len(node))
+
+
+def try_file(data: bytes, rows: dict[int, np.ndarray]) -> bool:
+    """Whether the loader takes the file; if it does, the model must predict. Raises where something is wrong."""
+    try:
+        model = loads(data)
+    except ModelFileError:
+        return False
+    X = rows[model.n_features_in_]
+    if model.columns_.categories or hasattr(model, "feature_names_in_"):
+        X = pd.DataFrame(X, columns=getattr(model, "feature_names_in_", None))
+        for j in model.columns_.categories:
+            X.isetitem(j, np.array(["up", "down", None, "new"], dtype=object))
+    prediction = model.predict(X)
+    assert prediction.shape[0] == len(X)
+    if len(data) % 64 == 0:  # one in eight: what was taken can be saved and loaded again
+        assert len(dumps(loads(dumps(model)))) > PREFIX.size
+    return True
+
+
+def _hanging(*_: Any) -> None:
+    raise TimeoutError(f"more than {SECONDS_PER_FILE} s on one file")
+
+
+def fuzz(n_files: int, seed: int, failures: Path | None = None) -> dict[str, Any]:
+    """Figures of one run."""
+    warnings.simplefilter("ignore")  # numbers that overflow in a mutated model are no fault of the loader
+    mutator = Mutator(corpus(), seed)
+    base = np.array([[0.1, -1.0, 2.0, 0.5], [np.nan] * 4, [1e9, -1e9, 0.0, 1.0], [0.0] * 4])
+    rows = {n: np.ascontiguousarray(base[:, :n].astype(np.float32 if n == 2 else np.float64)) for n in range(1, 5)}
+    accepted, failed, slowest = 0, 0, 0.0
+    signal.signal(signal.SIGALRM, _hanging)
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    for i in range(n_files):
+        data = mutator.next()
+        started = time.perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_FILE)
+        try:
+            accepted += try_file(data, rows)
+        except BaseException as error:
+            failed += 1
+            if failures is None or isinstance(error, KeyboardInterrupt):
+                raise
+            failures.mkdir(exist_ok=True)
+            (failures / f"{seed}-{i}.softboost").write_bytes(data)
+            (failures / f"{seed}-{i}.txt").write_text(traceback.format_exc())
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        slowest = max(slowest, time.perf_counter() - started)
+    return {
+        "files": n_files,
+        "accepted": accepted,
+        "rejected": n_files - accepted - failed,
+        "failed": failed,
+        "slowest_seconds": round(slowest, 3),
+        "memory_growth_mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) // 1024,
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"))
+    args = parser.parse_args()
+    chunk = 20_000
+    jobs = [(min(chunk, args.files - k), args.seed + k // chunk, args.failures) for k in range(0, args.files, chunk)]
+    total: dict[str, Any] = {}
+    with ProcessPoolExecutor(args.processes) as pool:
+        for figures in pool.map(fuzz, *zip(*jobs, strict=True)):
+            for name, value in figures.items():
+                combine = max if name in ("slowest_seconds", "memory_growth_mib") else lambda a, b: a + b
+                total[name] = combine(total.get(name, 0), value)
+            print(json.dumps({**total, "seconds": round(total["seconds"], 1)}), flush=True)
+    return 1 if total.get("failed") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

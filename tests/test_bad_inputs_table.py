@@ -1,0 +1,350 @@
+"""A table of bad inputs: each gets an error of the right class that names what is wrong, and changes no fitted model.
+
+One row is (what is wrong, what is done with a fitted model, class of the error, what its message must say).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+
+from helpers import Fourier
+from softboost import SoftBoostRegressor, cli, load
+from softboost._model_file import PREFIX, dumps, loads, sealed
+from softboost.forecast import Forecaster
+from softboost.losses import Huber, Quantile, Tweedie
+from softboost.transforms import Diagonal, Linear
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(30, 4))
+Y = X[:, 0] + np.abs(X[:, 1])
+FRAME = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+PLAIN = {"n_estimators": 2, "learning_rate": 0.5, "depth": 1, "feature_transform": None, "init": "constant"}
+
+
+def at(array, index, value):
+    out = np.array(array, dtype=object if isinstance(value, str) else None)
+    out[index] = value
+    return out
+
+
+def fit(*args, **kwargs):
+    return lambda model: model.fit(*args, **kwargs)
+
+
+def predict(rows):
+    return lambda model: model.predict(rows)
+
+
+def named(rows):
+    """Predict with a model that was fitted on a frame."""
+    return lambda model: SoftBoostRegressor(**PLAIN).fit(FRAME, Y).predict(rows)
+
+
+def params(**values):
+    """Fit with other parameters, on the fitted model itself."""
+    return lambda model: model.set_params(**values).fit(X, Y)
+
+
+FIT = [
+    ("X of one dimension", fit(X[:, 0], Y), ValueError, "Expected 2D array"),
+    ("X of three dimensions", fit(X[None], Y), ValueError, "dim 3"),
+    ("a single number for X", fit(3.0, Y), ValueError, "Expected 2D array"),
+    ("None for X", fit(None, Y), ValueError, "2D array|NoneType"),
+    ("X without rows", fit(X[:0], Y[:0]), ValueError, "0 sample"),
+    ("X without columns", fit(X[:, :0], Y), ValueError, "0 feature"),
+    ("rows of different length", fit([[1, 2], [3]], [1, 2]), ValueError, "inhomogeneous|sequence"),
+    ("sparse X", fit(scipy.sparse.csr_matrix(X), Y), TypeError, "[Ss]parse"),
+    ("complex X", fit(X + 1j, Y), ValueError, "Complex data not supported"),
+    ("infinity in X", fit(at(X, (0, 1), np.inf), Y), ValueError, "X contains infinity"),
+    ("minus infinity in X", fit(at(X, (0, 1), -np.inf), Y), ValueError, "X contains infinity"),
+    ("text in X", fit(at(X, (0, 1), "red"), Y), ValueError, "'red'"),
+    ("text in a frame", fit(FRAME.assign(c="red"), Y), ValueError, "column 'c'.*categorical_features"),
+    ("dates in a frame", fit(FRAME.assign(c=pd.Timestamp("2020-01-01")), Y), ValueError, "column 'c'"),
+    ("dates in a polars frame", fit(pl.DataFrame({"a": [date(2020, 1, 1)] * 3}), [1, 2, 3]), ValueError, "column 'a'"),
+    ("lists in a frame", fit(FRAME.assign(c=[[1, 2]] * 30), Y), ValueError, "column 'c'"),
+    ("names that are no text", fit(pd.DataFrame(X, columns=["a", 1, "b", 2]), Y), TypeError, "[Ff]eature names"),
+    ("no y", fit(X, None), ValueError, "y to be passed|y.*None"),
+    ("fewer y than rows", fit(X, Y[:-1]), ValueError, r"inconsistent numbers of samples: \[30, 29\]"),
+    ("NaN in y", fit(X, at(Y, 3, np.nan)), ValueError, "y contains NaN"),
+    ("infinity in y", fit(X, at(Y, 3, np.inf)), ValueError, "y contains infinity"),
+    ("text in y", fit(X, at(Y, 3, "red")), ValueError, "'red'"),
+    ("y of three dimensions", fit(X, Y[:, None, None]), ValueError, "y must have shape|dim 3"),
+    ("a negative weight", fit(X, Y, sample_weight=-np.ones(30)), ValueError, "sample_weight must not be negative"),
+    ("only zero weights", fit(X, Y, sample_weight=np.zeros(30)), ValueError, "sample_weight is zero for every row"),
+    ("fewer weights than rows", fit(X, Y, sample_weight=np.ones(3)), ValueError, r"sample_weight.shape == \(3,\)"),
+    ("NaN as weight", fit(X, Y, sample_weight=at(np.ones(30), 1, np.nan)), ValueError, "sample_weight contains NaN"),
+    ("eval_set without y", fit(X, Y, eval_set=(X,)), ValueError, "eval_set must be a tuple"),
+    ("eval_set of other columns", fit(X, Y, eval_set=(X[:, :2], Y)), ValueError, "2 features"),
+    ("eval_set of other outputs", fit(X, Y, eval_set=(X, np.c_[Y, Y])), ValueError, "eval_set has 2 outputs, y has 1"),
+]
+
+PREDICT = [
+    ("too few columns", predict(X[:, :3]), ValueError, "3 features.*expecting 4"),
+    ("too many columns", predict(np.c_[X, X]), ValueError, "8 features.*expecting 4"),
+    ("rows of one dimension", predict(X[0]), ValueError, "Expected 2D array"),
+    ("no rows", predict(X[:0]), ValueError, "0 sample"),
+    ("infinity", predict(at(X, (0, 0), np.inf)), ValueError, "X contains infinity"),
+    ("text", predict(at(X, (0, 0), "red")), ValueError, "'red'"),
+    ("another name", named(FRAME.rename(columns={"a": "z"})), ValueError, "feature names"),
+    ("another order", named(FRAME[["b", "a", "c", "d"]]), ValueError, "feature names"),
+    ("partial_fit of other columns", lambda m: m.partial_fit(X[:, :2], Y), ValueError, "2 features.*expecting 4"),
+    ("partial_fit without y", lambda m: m.partial_fit(X, None), ValueError, "y"),
+]
+
+PARAMS = [
+    ("depth 0", params(depth=0), ValueError, "depth must be an integer from 1 to 10, got 0"),
+    ("depth 11", params(depth=11), ValueError, "depth must be an integer from 1 to 10, got 11"),
+    ("depth as text", params(depth="deep"), ValueError, "depth must be an integer.*'deep'"),
+    ("no rounds", params(n_estimators=0), ValueError, "n_estimators must be an integer of at least 1, got 0"),
+    ("rounds as fraction", params(n_estimators=2.5), ValueError, "n_estimators must be an integer.*2.5"),
+    ("learning rate 0", params(learning_rate=0.0), ValueError, "learning_rate must be a number above 0"),
+    ("learning rate NaN", params(learning_rate=np.nan), ValueError, "learning_rate.*nan"),
+    ("unknown loss", params(loss="mse"), ValueError, "loss='mse' is not known; choose one of"),
+    ("loss that is none", params(loss=3), ValueError, "loss=3 is neither"),
+    ("counts below zero", params(loss="poisson"), ValueError, "loss='poisson' needs y >= 0"),
+    (
+        "gamma of zero",
+        lambda m: m.set_params(loss="gamma").fit(X, np.zeros(30)),
+        ValueError,
+        "loss='gamma' needs y > 0",
+    ),
+    ("unknown transform", params(feature_transform="pca"), ValueError, "feature_transform='pca' is not known"),
+    ("transform class", params(feature_transform=Linear), ValueError, "feature_transform=.*instance"),
+    ("more rows of Q than columns", params(feature_transform=Linear(9)), ValueError, "n_components=9.*4 features"),
+    (
+        "negative lasso",
+        params(feature_transform=Diagonal(-1.0)),
+        ValueError,
+        "group_lasso must not be negative, got -1",
+    ),
+    ("unknown learner", params(weak_learner="forest"), ValueError, "weak_learner='forest' is not known"),
+    ("unknown leaves", params(leaves="square"), ValueError, "leaves='square' is not known; choose one of"),
+    ("unknown gates", params(gates="open"), ValueError, "gates='open' is not known; choose one of"),
+    ("negative ridge", params(ridge=-1), ValueError, "ridge must be a number above 0, got -1"),
+    ("no threads", params(n_jobs=0), ValueError, "n_jobs must be None or a non-zero integer, got 0"),
+    ("unknown seed", params(random_state="x"), ValueError, "'x'"),
+    ("one fold", params(cv=1, n_estimators="auto"), ValueError, "cv must be an integer of at least 2, got 1"),
+    ("unknown category", params(categorical_features=[7]), ValueError, "categorical_features holds 7"),
+    ("quantile 1", lambda m: Quantile(1.0), ValueError, "quantile must lie strictly between 0 and 1, got 1.0"),
+    ("delta 0", lambda m: Huber(0.0), ValueError, "delta must be positive, got 0.0"),
+    ("power 2", lambda m: Tweedie(2.0), ValueError, "power must lie strictly between 1 and 2, got 2.0"),
+    ("warm start backwards", params(warm_start=True, n_estimators=1), ValueError, "n_estimators=1 is less than the 2"),
+    ("unknown parameter", lambda m: m.set_params(max_depth=3), ValueError, "max_depth"),
+]
+
+
+def split(data):
+    end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]
+    return json.loads(data[PREFIX.size : end]), data[end:]
+
+
+def header(change):
+    """Load the model's file with its header changed, its lengths and checksum put right."""
+
+    def work(model):
+        content, arrays = split(dumps(model))
+        change(content)
+        text = json.dumps(content).encode()
+        text += b" " * (-(PREFIX.size + len(text)) % 8)
+        loads(sealed(len(text), text + arrays))
+
+    return work
+
+
+def file(change):
+    """Load the bytes of the model's file, changed."""
+    return lambda model: loads(change(dumps(model)))
+
+
+def numbers(name, values):
+    """Load the model's file with the numbers of one array changed."""
+
+    def work(model):
+        content, arrays = split(dumps(model))
+        index, start = _find(content["model"], name), 0
+        for dtype, shape in content["arrays"][:index]:
+            start += -(-np.dtype(dtype).itemsize * int(np.prod(shape)) // 8) * 8
+        dtype, shape = content["arrays"][index]
+        raw = np.full(shape, values, dtype=dtype).tobytes()
+        text = dumps(model)[PREFIX.size : len(dumps(model)) - len(arrays)]
+        loads(sealed(len(text), text + arrays[:start] + raw + arrays[start + len(raw) :]))
+
+    return work
+
+
+def _find(node, name):
+    """Number of the array that is stored under a name."""
+    if isinstance(node, dict):
+        if isinstance(node.get(name), dict) and node[name].get("$") == "array":
+            return node[name]["index"]
+        node = list(node.values())
+    found = [_find(child, name) for child in node] if isinstance(node, list) else []
+    return next((f for f in found if f is not None), None)
+
+
+def part(content, *names):
+    node = content["model"]
+    for name in names:
+        items = dict(node["items"]) if isinstance(node, dict) and node.get("$") == "dict" else node
+        node = items[name]
+    return node
+
+
+def pair(content, group, name):
+    return next(p for p in content["model"][group]["items"] if p[0] == name)
+
+
+def put(*names, value):
+    return header(lambda c: part(c, *names[:-1]).__setitem__(names[-1], value))
+
+
+def put_pair(group, name, value):
+    return header(lambda c: pair(c, group, name).__setitem__(1, value))
+
+
+def fourier():
+    return SoftBoostRegressor(**{**PLAIN, "feature_transform": Fourier(n_steps=1)}).fit(X, Y)
+
+
+def twice(content):
+    tree = part(content, *TREE)
+    tree["gate_bias"] = tree["leaf_values"]
+
+
+def overflowing(content):
+    part(content, *MEMBER)["weight"] = part(content, *MEMBER, "boosted")["learning_rate"] = 1e200
+
+
+MEMBER = ("fitted", "members_", 0)
+TREE = (*MEMBER, "boosted", "rounds", 0, "items", 1)
+LOAD = [
+    ("no bytes", file(lambda d: b""), ValueError, "not a softboost model file"),
+    ("another kind of file", file(lambda d: b"PK\x03\x04" + d), ValueError, "not a softboost model file"),
+    ("half a file", file(lambda d: d[: len(d) // 2]), ValueError, "cut off or damaged"),
+    ("bytes behind the end", file(lambda d: d + b"\0"), ValueError, "cut off or damaged"),
+    ("half a prefix", file(lambda d: d[:20]), ValueError, "cut off after 20 bytes"),
+    ("a flipped bit", file(lambda d: d[:-9] + bytes([d[-9] ^ 1]) + d[-8:]), ValueError, "checksum"),
+    ("a newer format", file(lambda d: sealed(0, b"", 99)), ValueError, "format 99.*upgrade"),
+    ("format 0", file(lambda d: sealed(0, b"", 0)), ValueError, "format 0"),
+    ("a header that is no JSON", file(lambda d: sealed(8, b"{]      ")), ValueError, "not valid JSON"),
+    ("NaN in the header", file(lambda d: sealed(8, b"[NaN]   ")), ValueError, "NaN is not JSON"),
+    ("a header of a list", file(lambda d: sealed(8, b"[]      ")), ValueError, "must have exactly the entries"),
+    ("a header too long", file(lambda d: sealed(80, b"[]      ")), ValueError, "header cannot have 80 bytes"),
+    ("another kind", header(lambda c: c.update(kind="Forest")), ValueError, "kind 'Forest'"),
+    ("an unknown class", put("fitted", "$", value="os.system"), ValueError, "class 'os.system' is unknown"),
+    ("an unknown entry", put(*MEMBER, "more", value=1), ValueError, r"unknown entries \['more'\]"),
+    ("a missing entry", header(lambda c: part(c, *MEMBER).pop("weight")), ValueError, "weight is missing"),
+    ("text for a number", put(*MEMBER, "weight", value="1"), ValueError, "weight must be float"),
+    ("half a character", put(*MEMBER, "name", value="\ud800"), ValueError, "not valid Unicode"),
+    ("infinite weight", put(*MEMBER, "weight", value={"$": "float", "value": "inf"}), ValueError, "finite"),
+    ("stage beyond the rounds", put(*MEMBER, "stage", value=3), ValueError, "stage must be from 0 to 2, got 3"),
+    ("negative stage", put(*MEMBER, "stage", value=-1), ValueError, "stage must be from 0 to 2, got -1"),
+    ("a deeper tree", put(*TREE, "depth", value=2), ValueError, "gate_weights has shape"),
+    ("depth 60", put(*TREE, "depth", value=60), ValueError, "depth must be from 1 to 10, got 60"),
+    ("depth true", put(*TREE, "depth", value=True), ValueError, "depth must be int, got bool"),
+    ("an array twice", header(twice), ValueError, "twice"),
+    ("an array never", header(lambda c: part(c, *TREE).update(leaf_weights=None)), ValueError, "does not use"),
+    ("array number 10**9", put(*TREE, "gate_bias", value={"$": "array", "index": 10**9}), ValueError, "index must be"),
+    ("a shape of billions", header(lambda c: c["arrays"][0].__setitem__(1, [2**40])), ValueError, "impossible shape"),
+    ("a negative shape", header(lambda c: c["arrays"][0].__setitem__(1, [-1])), ValueError, "impossible shape"),
+    ("an object dtype", header(lambda c: c["arrays"][0].__setitem__(0, "|O")), ValueError, "dtype"),
+    ("columns out of range", numbers("columns", 4), ValueError, "tree looks at component 4|column 4 of 4"),
+    ("negative columns", numbers("columns", -1), ValueError, "columns holds an index outside"),
+    ("NaN in gates", numbers("gate_weights", np.nan), ValueError, "gate_weights holds NaN"),
+    ("infinity in leaves", numbers("leaf_values", np.inf), ValueError, "leaf_values holds NaN or infinity"),
+    ("leaves that overflow", header(overflowing), ValueError, "overflow"),
+    ("spread 0", numbers("spread", 0.0), ValueError, "spread holds a number that is not positive"),
+    ("other columns", put_pair("fitted", "n_features_in_", 5), ValueError, "n_features_in_ must be from 4 to 4, got 5"),
+    ("other outputs", put_pair("fitted", "n_outputs_", 2), ValueError, "n_outputs_ must be from 1 to 1, got 2"),
+    ("an unknown parameter", header(lambda c: c["model"]["params"]["items"].append(["x", 1])), ValueError, "'x'"),
+    ("a bad parameter", put_pair("params", "depth", 99), ValueError, "depth must be an integer from 1 to 10, got 99"),
+    ("a million threads", put_pair("params", "n_jobs", 10**6), ValueError, "n_jobs=1000000"),
+    ("a function of Python", put_pair("params", "loss", {"$": "function", "name": "eval"}), ValueError, "named 'eval'"),
+    ("no such path", lambda m: load("/nowhere/model"), FileNotFoundError, "nowhere"),
+    ("a folder", lambda m: load("/"), (ValueError, OSError), "/"),
+    ("a number as path", lambda m: load(3.5), TypeError, "float"),
+    ("saving to a folder", lambda m: m.save("/"), ValueError, "path='/' is not a file"),
+    ("saving to nowhere", lambda m: m.save("/nowhere/model"), FileNotFoundError, "folder '/nowhere' does not exist"),
+    ("a lambda as loss", lambda m: dumps(m.set_params(loss=(lambda y, f: y, lambda y, f: f))), ValueError, "lambda"),
+    ("ONNX of a transform", lambda m: fourier().to_onnx("model.onnx"), ValueError, "Fourier is not linear"),
+    ("ONNX before fit", lambda m: SoftBoostRegressor().to_onnx("model.onnx"), ValueError, "not fitted yet"),
+    ("saving before fit", lambda m: SoftBoostRegressor().save("model"), ValueError, "not fitted yet"),
+]  # fmt: skip
+
+SERIES = pd.DataFrame({"unique_id": ["s"] * 30, "ds": pd.date_range("2024-01-01", periods=30), "y": np.arange(30.0)})
+
+
+def forecast(df=SERIES, then=lambda f: f, **settings):
+    return lambda model: then(Forecaster(**{"freq": "D", "h": 2, "lags": [1, 2], "model": model, **settings}).fit(df))
+
+
+FORECAST = [
+    ("no frame", forecast(df=[1, 2, 3]), TypeError, "df must be a pandas or polars frame, got list"),
+    ("no column y", forecast(df=SERIES.drop(columns="y")), ValueError, r"no column \['y'\]"),
+    ("no rows", forecast(df=SERIES[:0]), ValueError, "no rows"),
+    ("text as y", forecast(df=SERIES.assign(y="red")), ValueError, "column 'y' must hold numbers"),
+    ("infinite y", forecast(df=SERIES.assign(y=at(SERIES["y"], 4, np.inf))), ValueError, "column 'y' holds inf"),
+    ("a time twice", forecast(df=pd.concat([SERIES, SERIES[:1]])), ValueError, "rows .* are both series 's'"),
+    ("a gap", forecast(df=SERIES.drop(index=4)), ValueError, "series 's' goes from"),
+    ("lag 0", forecast(lags=[0]), ValueError, "lags must be integers of at least 1, got 0"),
+    ("nothing to learn from", forecast(lags=[]), ValueError, "nothing to predict from"),
+    ("level 200", forecast(then=lambda f: f.predict(2, level=[200])), ValueError, "level.*200"),
+]
+
+COMMANDS = [
+    ("an unknown command", ["fly"], 2, "fly"),
+    ("an unknown option", ["demo", "--fast-as-light"], 2, "fast-as-light"),
+    ("a file that is not there", ["forecast", "/nowhere/series.csv"], 1, "nowhere"),
+    ("a horizon that is no number", ["forecast", "series.csv", "--h", "soon"], 2, "soon"),
+]
+
+TABLE = [(f"{group}: {row[0]}", *row[1:]) for group, rows in
+         {"fit": FIT, "predict": PREDICT, "parameter": PARAMS, "load": LOAD, "forecast": FORECAST}.items()
+         for row in rows]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def content():
+    return dumps(SoftBoostRegressor(**PLAIN, leaves="linear", gates="random", n_steps=2, random_state=0).fit(X, Y))
+
+
+@pytest.mark.parametrize(("work", "error", "message"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_bad_input_is_told_and_changes_nothing(work, error, message, content):
+    model = loads(content)
+    before, prediction = fitted_state(model), model.predict(X)
+    with pytest.raises(error, match=f"(?s){message}"):
+        work(model)
+    after = fitted_state(model)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    assert np.array_equal(model.set_params(n_jobs=None).predict(X), prediction)
+
+
+def fitted_state(model):
+    return {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
+
+
+@pytest.mark.parametrize(("args", "code", "message"), [r[1:] for r in COMMANDS], ids=[r[0] for r in COMMANDS])
+def test_bad_command_is_told(args, code, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        got = cli.main(args)
+    except SystemExit as stop:
+        got = stop.code
+    out, err = capsys.readouterr()
+    assert got == code
+    assert message in err
+    assert "Traceback" not in err
+    assert not out
+
+
+def test_table_is_long_enough():
+    assert len(TABLE) + len(COMMANDS) >= 80
+    assert len({row[0] for row in TABLE}) == len(TABLE)

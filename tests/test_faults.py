@@ -1,0 +1,266 @@
+"""Interrupts and faults, done for real in processes of their own: no broken file, no half-changed model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from operator import methodcaller
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softboost import SoftBoostRegressor, load
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and limits")
+
+START = """
+import os, resource, signal, sys, threading, time
+import numpy as np
+from softboost import SoftBoostRegressor, load
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(400, 8))
+y = np.sin(2 * X[:, 0]) + X[:, 1]
+small = dict(n_estimators=5, learning_rate=0.3, depth=2, feature_transform=None, init="constant")
+long = dict(n_estimators=1_000_000, learning_rate=0.01, depth=2, feature_transform="linear", init="constant")
+model = SoftBoostRegressor(**small).fit(X, y)
+before, names = model.predict(X), sorted(vars(model))
+
+def unchanged():
+    return bool(np.array_equal(model.predict(X), before)) and sorted(vars(model)) == names
+
+def n_threads():
+    return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else threading.active_count()
+"""
+
+
+def start(code, *args, **kwargs):
+    script = START + textwrap.dedent(code)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", script, *map(str, args)], **pipes, **kwargs)
+
+
+def wait_for(process, line):
+    """Until the process prints the line."""
+    for text in process.stdout:
+        if text.strip() == line:
+            return
+    raise AssertionError(f"never said {line!r}: {process.stderr.read()}")
+
+
+def finish(process, seconds=90):
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, out.split(), err
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("kind", ["plain", "chosen"])
+def test_interrupt_leaves_the_model_as_it_was(kind, n_jobs):
+    process = start(
+        """
+        kind, n_jobs = sys.argv[1], int(sys.argv[2])
+        auto = dict.fromkeys(["n_estimators", "depth", "feature_transform", "init"], "auto")
+        more = long if kind == "plain" else auto
+        rows = X if kind == "plain" else np.tile(X, (12, 8))
+        target = y if kind == "plain" else np.tile(y, 12) + rng.normal(size=4800)
+        threads = n_threads()
+        model.set_params(**more, n_jobs=n_jobs)
+        print("fitting", flush=True)
+        try:
+            while True:  # again, should one fit be quicker than the signal
+                model.fit(rows, target)
+                model = SoftBoostRegressor(**small).fit(X, y)
+        except KeyboardInterrupt as error:
+            print("stopped", "as it was before" in str(error).replace("_", " ") or not str(error), flush=True)
+        model.set_params(**small, n_jobs=None)
+        until = time.monotonic() + 30  # a fold that was being judged may end its round first
+        while n_threads() > threads and time.monotonic() < until:
+            time.sleep(0.05)
+        print(unchanged(), n_threads() <= threads, flush=True)
+        """,
+        kind,
+        n_jobs,
+    )
+    wait_for(process, "fitting")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert (code, out) == (0, ["stopped", "True", "True", "True"]), err
+
+
+def test_interrupt_with_warm_start_keeps_whole_rounds():
+    process = start(
+        """
+        model = SoftBoostRegressor(**long, warm_start=True)
+        print("fitting", flush=True)
+        try:
+            model.fit(X, y)
+        except KeyboardInterrupt:
+            pass
+        done = model.n_estimators_
+        model.set_params(n_estimators=done + 2).fit(X, y)
+        print(done >= 1, model.n_estimators_ == done + 2, bool(np.isfinite(model.predict(X)).all()))
+        """
+    )
+    wait_for(process, "fitting")
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert (code, out) == (0, ["True", "True", "True"]), err
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_termination_ends_the_process_at_once(n_jobs):
+    process = start(
+        """
+        model.set_params(**long, n_jobs=int(sys.argv[1]))
+        print("fitting", flush=True)
+        model.fit(X, y)
+        """,
+        n_jobs,
+    )
+    wait_for(process, "fitting")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    code, _, _ = finish(process, seconds=20)
+    assert code == -signal.SIGTERM
+
+
+SAVING = """
+    path = sys.argv[1]
+    print("saving", flush=True)
+    try:
+        while True:
+            model.save(path)
+    except KeyboardInterrupt:
+        print("stopped", unchanged(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_signal_while_saving_leaves_a_whole_file(how, tmp_path):
+    path = tmp_path / "model.softboost"
+    X = np.random.default_rng(0).normal(size=(400, 8))
+    for delay in (0.0, 0.037):
+        process = start(SAVING, path)
+        wait_for(process, "saving")
+        while not path.exists():
+            time.sleep(0.001)
+        time.sleep(delay)
+        process.send_signal(how)
+        code, out, err = finish(process)
+        if how == signal.SIGINT:
+            assert (code, out) == (0, ["stopped", "True"]), err
+            assert [p.name for p in tmp_path.iterdir()] == [path.name]
+        assert np.isfinite(load(path).predict(X)).all()
+        path.unlink()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_memory_error_leaves_the_model_as_it_was(n_jobs):
+    """Address space is limited (ulimit -v) just above what is in use, then a large fit is tried."""
+    process = start(
+        """
+        rows, target = rng.normal(size=(200_000, 20)), rng.normal(size=200_000)
+        # one fit first, so that thread stacks and scratch space of the libraries are there already
+        model.set_params(n_jobs=int(sys.argv[1])).fit(np.tile(X, (20, 1)), np.tile(y, 20))
+        model = SoftBoostRegressor(**small, n_jobs=int(sys.argv[1])).fit(X, y)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        errors = []
+        for spare in (8, 24, 48, 80, 120):
+            resource.setrlimit(resource.RLIMIT_AS, (used + spare * 2**20, resource.RLIM_INFINITY))
+            try:
+                model.fit(rows, target)
+            except MemoryError:
+                errors.append(spare)
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            if not unchanged():
+                print("changed", spare, flush=True)
+                break
+        print(len(errors) >= 3, flush=True)
+        print(bool(np.isfinite(model.fit(rows[:2000], target[:2000]).predict(rows[:50])).all()), flush=True)
+        """,
+        n_jobs,
+    )
+    if not Path("/proc/self/statm").exists():
+        process.kill()
+        pytest.skip("needs /proc to know how much is in use")
+    code, out, err = finish(process, seconds=200)
+    assert (code, out) == (0, ["True", "True"]), err
+
+
+FULL = """
+    path = sys.argv[1]
+    SoftBoostRegressor(**{**small, "n_estimators": 1, "depth": 1}).fit(X, y).save(path)
+    old = open(path, "rb").read()
+    if sys.argv[2] == "limit":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) + 100, resource.RLIM_INFINITY))
+    big = SoftBoostRegressor(**{**small, "n_estimators": 60, "depth": 4}).fit(X, y)
+    try:
+        big.save(path)
+    except OSError as error:
+        print("refused", error.errno)
+    print(open(path, "rb").read() == old, os.listdir(os.path.dirname(path)) == [os.path.basename(path)])
+    print(bool(np.isfinite(load(path).predict(X)).all()), bool(np.isfinite(big.predict(X)).all()))
+"""
+
+
+def test_full_disk_leaves_the_old_file(tmp_path):
+    """The system allows files no larger than the old one: what a quota or a full disk does."""
+    code, out, err = finish(start(FULL, tmp_path / "model", "limit"))
+    assert (code, out) == (0, ["refused", "27", "True", "True", "True", "True"]), err
+
+
+def test_full_file_system_leaves_the_old_file(tmp_path):
+    """A file system of 32 kB in a namespace of its own."""
+    wrap = ["unshare", "-rm", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=32k none {tmp_path}"
+    if shutil.which("unshare") is None or subprocess.run([*wrap, mount], capture_output=True).returncode:
+        pytest.skip("this system lets nobody mount a small file system")
+    script = START + textwrap.dedent(FULL)
+    done = subprocess.run(
+        [*wrap, f'{mount} && exec "$0" -c "$1" "$2" disk', sys.executable, script, str(tmp_path / "model")],
+        capture_output=True, text=True, timeout=90,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.split()) == (0, ["refused", "28", "True", "True", "True", "True"]), done.stderr
+
+
+def test_read_only_folder_is_told(tmp_path):
+    """Even root cannot write where a file stands instead of a folder."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = SoftBoostRegressor(2, 0.5, 1, feature_transform=None, init="constant").fit(X, X[:, 0])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        model.save(tmp_path / "file" / "model")
+
+
+def test_killed_worker_is_told_and_leaves_the_rest_alone():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = SoftBoostRegressor(3, 0.5, 1, feature_transform=None, init="constant").fit(X, X[:, 0])
+    before = model.predict(X)
+    endless = SoftBoostRegressor(1_000_000, 0.01, 2, feature_transform="linear", init="constant")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(methodcaller("predict", X), model).result(timeout=120).shape == (60,)
+        job = pool.submit(methodcaller("fit", X, X[:, 0]), endless)
+        time.sleep(0.3)
+        for worker in pool._processes.values():
+            os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(BrokenProcessPool):
+            job.result(timeout=60)
+    assert np.array_equal(model.predict(X), before)
+    assert not hasattr(endless, "members_")

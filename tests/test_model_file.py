@@ -1,0 +1,514 @@
+"""The model file: complete, exact, atomic, and safe to read from anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import struct
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.tree import DecisionTreeRegressor
+
+import softboost
+from fuzz.harness import fuzz
+from helpers import Fourier, quartic, quartic_gradient
+from softboost import SoftBoostRegressor, _model_values, load
+from softboost._model_file import FORMAT_VERSION, MAGIC, PREFIX, dumps, loads, sealed
+from softboost._model_values import ModelFileError
+from softboost._regressor import SoftBoostRegressor as RegressorClass
+from softboost.losses import LOSSES, Huber, Loss, Quantile, Tweedie
+from softboost.presets import bsdt, bsdt_q
+from softboost.transforms import Diagonal, Linear
+from softboost.weak_learners import HardTrees
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def make_data(n=60, d=5, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(dtype)
+    return X, np.exp(0.5 * X[:, 0]) + np.abs(X[:, 1]) + 0.1
+
+
+def with_holes(X):
+    X = X.copy()
+    X[::7, 1] = np.nan
+    X[::5, 2] = np.nan
+    return X
+
+
+def frame_of(X):
+    frame = pd.DataFrame(X, columns=[f"lag {j}" for j in range(X.shape[1])])
+    frame["weekday"] = pd.Categorical(np.array(["mo", "tu", "wé"])[np.arange(len(X)) % 3])
+    return frame
+
+
+PLAIN = {"n_estimators": 4, "learning_rate": 0.3, "depth": 2, "init": "constant"}
+MODELS = {
+    "default": (SoftBoostRegressor(), {}),
+    "bsdt": (bsdt(3, n_steps=5, random_state=0), {}),
+    "bsdt_q": (bsdt_q(3, n_steps=5, random_state=0), {}),
+    "linear": (SoftBoostRegressor(**PLAIN, feature_transform=Linear(2, "supervised", group_lasso=0.1)), {}),
+    "diagonal": (SoftBoostRegressor(**PLAIN, feature_transform=Diagonal(group_lasso=0.01)), {}),
+    "constant leaves": (SoftBoostRegressor(**PLAIN, feature_transform=None, leaves="constant"), {}),
+    "linear start": (SoftBoostRegressor(4, 0.3, 2, feature_transform=None, init="linear"), {}),
+    "early stopping": (SoftBoostRegressor(**PLAIN, early_stopping=True), {}),
+    "own transform": (SoftBoostRegressor(**PLAIN, feature_transform=Fourier(n_steps=3)), {"Fourier": Fourier}),
+    "own functions": (
+        SoftBoostRegressor(**PLAIN, loss=(quartic, quartic_gradient)),
+        {"quartic": quartic, "quartic_gradient": quartic_gradient},
+    ),
+    "few rows": (SoftBoostRegressor(), {}),
+    "hard trees": (
+        SoftBoostRegressor(3, 0.5, feature_transform=None, weak_learner=DecisionTreeRegressor(max_depth=3)),
+        {},
+    ),
+    "hard trees with Q": (
+        SoftBoostRegressor(3, 0.5, feature_transform=Linear(2, n_steps=3), weak_learner=HardTrees("lightgbm")),
+        {},
+    ),
+    **{f"loss {name}": (SoftBoostRegressor(**PLAIN, loss=name, feature_transform=None), {}) for name in LOSSES},
+}
+
+
+def fitted(name, dtype=np.float64):
+    X, y = make_data(dtype=dtype)
+    rows = 1 if name == "few rows" else len(y)
+    return clone(MODELS[name][0]).fit(X[:rows], y[:rows]), X
+
+
+def assert_same_model(model, other, X):
+    assert type(other) is type(model)
+    assert np.array_equal(model.predict(X), other.predict(X))
+    for early, also in zip(model.staged_predict(X), other.staged_predict(X), strict=True):
+        assert np.array_equal(early, also)
+    assert model.n_estimators_ == other.n_estimators_
+    assert model.evals_result_ == other.evals_result_
+    assert repr(model.choice_) == repr(other.choice_)
+    assert np.array_equal(model.feature_importances_, other.feature_importances_)
+    assert set(vars(model)) == set(vars(other))
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("name", MODELS)
+    def test_predicts_the_same_bits(self, name, tmp_path):
+        model, X = fitted(name)
+        path = tmp_path / "model.softboost"
+        model.save(path)
+        again = load(path, custom_objects=MODELS[name][1])
+        assert_same_model(model, again, X)
+        assert dumps(again) == path.read_bytes()
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("name", ["default", "bsdt_q", "linear"])
+    def test_keeps_precision(self, name, dtype):
+        model, X = fitted(name, dtype)
+        again = loads(dumps(model))
+        for kind in (np.float32, np.float64):
+            want = model.predict(X.astype(kind))
+            assert np.array_equal(again.predict(X.astype(kind)), want)
+            assert again.predict(X.astype(kind)).dtype == want.dtype
+
+    def test_keeps_missing_values_names_and_categories(self):
+        X, y = make_data()
+        frame = frame_of(with_holes(X))
+        model = SoftBoostRegressor().fit(frame, y)
+        again = loads(dumps(model))
+        assert_same_model(model, again, frame)
+        assert list(again.feature_names_in_) == list(frame.columns)
+        with pytest.raises(ValueError, match="feature names"):
+            again.predict(frame.rename(columns={"lag 0": "other"}))
+
+    def test_keeps_several_outputs(self):
+        X, y = make_data()
+        model = SoftBoostRegressor().fit(X, np.column_stack([y, -y]))
+        assert_same_model(model, loads(dumps(model)), X)
+
+    @pytest.mark.parametrize("loss", [Quantile(0.9), Huber(0.3), Huber(), Tweedie(1.2)])
+    def test_keeps_settings_of_losses(self, loss):
+        X, y = make_data()
+        model = SoftBoostRegressor(**PLAIN, loss=loss, feature_transform=None).fit(X, y)
+        again = loads(dumps(model))
+        assert type(again.loss) is type(loss)
+        assert vars(again.loss) == vars(loss)
+        assert vars(again.loss_) == vars(model.loss_)
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"cv": KFold(3)},
+            {"cv": TimeSeriesSplit(3, gap=1)},
+            {"cv": ShuffleSplit(2, test_size=0.3, random_state=0)},
+            {"cv": [(np.arange(30), np.arange(30, 60))]},
+            {"random_state": np.random.RandomState(3)},
+            {"random_state": np.random.default_rng(3)},
+            {"n_jobs": 2, "random_state": 5, "verbose": False},
+            {"categorical_features": [0], "tol": 0.0},
+        ],
+    )
+    def test_keeps_parameters(self, params):
+        X, y = make_data()
+        X[:, 0] = np.round(X[:, 0])
+        model = SoftBoostRegressor(**PLAIN, **params).fit(X, y)
+        again = loads(dumps(model))
+        own, other = model.get_params(), again.get_params()
+        if "random_state" in params and not isinstance(params["random_state"], int):
+            one, two = own.pop("random_state"), other.pop("random_state")
+            assert type(one) is type(two)
+            assert one.normal() == two.normal()
+        assert repr(own) == repr(other)
+        assert np.array_equal(again.fit(X, y).predict(X), clone(model).fit(X, y).predict(X))
+
+    def test_goes_on_learning(self):
+        X, y = make_data()
+        model = SoftBoostRegressor(3, 0.3, 2, feature_transform="linear", init="constant", warm_start=True).fit(X, y)
+        again = loads(dumps(model))
+        for m in (model, again):
+            m.set_params(n_estimators=6).fit(X, y)
+        assert np.array_equal(model.predict(X), again.predict(X))
+        for m in (model, again):
+            m.partial_fit(X[:20], y[:20] + 1)
+        assert np.array_equal(model.predict(X), again.predict(X))
+        assert_same_model(again, loads(dumps(again)), X)
+
+    def test_holds_no_training_rows(self):
+        X, y = make_data(200, 4)
+        data = dumps(SoftBoostRegressor().fit(X, y))
+        numbers = np.concatenate([X.ravel(), y])
+        assert sum(data.count(struct.pack("<d", v)) for v in numbers) == 0
+
+    def test_costs_little(self):
+        model, _ = fitted("default")
+        n_numbers = sum(a.size for a in model._ensemble.arrays().values())
+        assert len(dumps(model)) < 60 * n_numbers + 20_000
+
+    def test_keeps_order_of_arrays_in_memory(self):
+        model, X = fitted("own transform")
+        rounds = model.members_[0].boosted.rounds
+        rounds[:] = [(np.asfortranarray(theta), tree) for theta, tree in rounds]
+        again = loads(dumps(model), MODELS["own transform"][1])
+        assert again.members_[0].boosted.rounds[0][0].flags.f_contiguous
+        assert np.array_equal(again.predict(X), model.predict(X))
+
+
+class TestTorch:
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def needs_torch(cls):
+        pytest.importorskip("torch", reason="needs the extra torch")
+
+    @pytest.mark.parametrize("maker", ["mlp", "lstm", "cnn"])
+    def test_networks_come_back(self, maker):
+        make = getattr(softboost.transforms, maker)
+        X, y = make_data()
+        transform = make(n_steps=2) if maker == "mlp" else make(windows=[[2, 1, 0], [4, 3, 2]], n_steps=2)
+        model = SoftBoostRegressor(2, 0.5, 1, feature_transform=transform, init="constant", random_state=0).fit(X, y)
+        assert_same_model(model, loads(dumps(model)), X)
+
+    def test_own_modules_are_passed_again(self):
+        import torch
+
+        X, y = make_data()
+        transform = softboost.transforms.TorchTransform(
+            torch.nn.Sequential(torch.nn.Linear(5, 2), torch.nn.Tanh()), n_steps=2
+        )
+        model = SoftBoostRegressor(2, 0.5, 1, feature_transform=transform, init="constant", random_state=0).fit(X, y)
+        with pytest.raises(ModelFileError, match=r"custom_objects=\{'TorchTransform': transform\}"):
+            loads(dumps(model))
+        assert_same_model(model, loads(dumps(model), {"TorchTransform": transform}), X)
+
+    def test_networks_larger_than_their_weights_are_refused(self):
+        X, y = make_data()
+        transform = softboost.transforms.mlp(n_steps=2)
+        model = SoftBoostRegressor(1, 0.5, 1, feature_transform=transform, init="constant", random_state=0).fit(X, y)
+
+        def change(node):
+            """Every number of every recipe a billion."""
+            items = node.values() if isinstance(node, dict) else node
+            if isinstance(node, dict) and any(p[0] == "recipe" for p in node.get("items", []) if isinstance(p, list)):
+                node["items"] = [
+                    [k, [10**9] if isinstance(v, list) else 10**9 if type(v) is int else v] for k, v in node["items"]
+                ]
+            for child in items:
+                if isinstance(child, (dict, list)):
+                    change(child)
+
+        with pytest.raises(ModelFileError, match="a size of 1000000000 cannot have"):
+            loads(reheaded(dumps(model), change))
+
+
+class OwnLoss(Loss):
+    def __init__(self, power):
+        self.power = power
+
+    def loss(self, y_true, raw_prediction):
+        return np.abs(y_true - raw_prediction) ** self.power
+
+    def gradient(self, y_true, raw_prediction):
+        return self.power * np.sign(raw_prediction - y_true) * np.abs(y_true - raw_prediction) ** (self.power - 1)
+
+
+class TestOwnObjects:
+    def test_come_from_custom_objects(self):
+        X, y = make_data()
+        model = SoftBoostRegressor(**PLAIN, loss=OwnLoss(1.5), feature_transform=None).fit(X, y)
+        again = loads(dumps(model), {"OwnLoss": OwnLoss})
+        assert_same_model(model, again, X)
+        assert again.loss_.power == 1.5
+
+    @pytest.mark.parametrize("name", ["own transform", "own functions"])
+    def test_missing_ones_are_named(self, name):
+        model, _ = fitted(name)
+        with pytest.raises(ModelFileError, match=r"custom_objects=\{'(Fourier|quartic)': \.\.\.\}"):
+            loads(dumps(model))
+
+    @pytest.mark.parametrize("wrong", [3, "Fourier", dict, eval])
+    def test_wrong_ones_are_refused(self, wrong):
+        model, _ = fitted("own transform")
+        with pytest.raises(ModelFileError, match="is not a subclass of"):
+            loads(dumps(model), {"Fourier": wrong})
+
+    def test_nothing_is_taken_from_elsewhere(self):
+        """A file that names a class or function of Python itself gets none."""
+        model, _ = fitted("own functions")
+        data = dumps(model).replace(b'"quartic"', b'"eval"   ')
+        header = PREFIX.unpack(data[: PREFIX.size])[2]
+        with pytest.raises(ModelFileError, match="named 'eval'"):
+            loads(sealed(header, data[PREFIX.size :]))
+
+    @pytest.mark.parametrize(
+        ("params", "message"),
+        [
+            ({"random_state": np.random.Generator(np.random.MT19937(0))}, "random_state draws from MT19937"),
+            ({"loss": (lambda y, f: (y - f) ** 2, lambda y, f: 2 * (f - y))}, "<lambda>"),
+            ({"cv": iter([(np.arange(30), np.arange(30, 60))])}, r"model\.params\['cv'\].*set_params"),
+        ],
+    )
+    def test_that_cannot_be_saved_are_named(self, params, message, tmp_path):
+        X, y = make_data()
+        model = SoftBoostRegressor(**PLAIN, **params).fit(X, y)
+        with pytest.raises(ValueError, match=message):
+            model.save(tmp_path / "model")
+        assert not list(tmp_path.iterdir())
+
+
+class Bundle:
+    """A model made of models, as forecasters are."""
+
+    def __init__(self, models, window):
+        self.models, self.window = models, window
+
+
+class TestOtherKinds:
+    def test_plug_in_with_a_codec(self, monkeypatch):
+        monkeypatch.setattr(_model_values, "_CODECS", dict(_model_values._CODECS))
+        monkeypatch.setattr(_model_values, "_TAGS", dict(_model_values._TAGS))
+
+        def unpack(fields):
+            return Bundle(fields.take("models", list), fields.array("window", "f", (3,)))
+
+        _model_values.register(Bundle, _model_values.Codec(vars, unpack))
+        (one, X), unfitted = fitted("linear"), SoftBoostRegressor(depth=3)
+        data = dumps(Bundle([one, unfitted, one], np.arange(3.0)))
+        again = loads(data)
+        assert json.loads(data[64 : data.index(b',"model"')] + b"}")["kind"] == "Bundle"
+        assert_same_model(one, again.models[0], X)
+        assert_same_model(one, again.models[2], X)
+        assert again.models[1].get_params() == unfitted.get_params()
+        assert not hasattr(again.models[1], "members_")
+
+    def test_unknown_ones_are_told(self, data):
+        def change(header):
+            header["kind"] = header["model"]["$"] = "Oracle"
+
+        with pytest.raises(ModelFileError, match="class 'Oracle' is unknown to this version"):
+            loads(reheaded(data, change))
+
+
+class TestWriting:
+    def test_replaces_a_file_whole(self, tmp_path):
+        first, X = fitted("bsdt")
+        second, _ = fitted("linear")
+        path = tmp_path / "model"
+        first.save(path)
+        path.chmod(0o640)
+        second.save(path)
+        assert np.array_equal(load(path).predict(X), second.predict(X))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+    def test_follows_links(self, tmp_path):
+        model, _ = fitted("bsdt")
+        (tmp_path / "real").write_bytes(b"old")
+        (tmp_path / "link").symlink_to("real")
+        model.save(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        load(tmp_path / "real")
+
+    @pytest.mark.parametrize("path", ["folder", "none/model", "/dev/null"])
+    def test_refuses_what_is_no_place_for_a_file(self, path, tmp_path):
+        model, _ = fitted("bsdt")
+        (tmp_path / "folder").mkdir()
+        with pytest.raises((ValueError, FileNotFoundError), match="path="):
+            model.save(tmp_path / path)
+
+    def test_needs_a_fitted_model(self, tmp_path):
+        with pytest.raises(NotFittedError):
+            SoftBoostRegressor().save(tmp_path / "model")
+
+    def test_leaves_the_model_alone(self, tmp_path):
+        model, X = fitted("default")
+        before = model.predict(X)
+        model.save(tmp_path / "model")
+        assert np.array_equal(model.predict(X), before)
+
+
+def reheaded(data, change):
+    """The file with its header changed and everything else put right again."""
+    end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]
+    header = json.loads(data[PREFIX.size : end])
+    change(header)
+    text = json.dumps(header).encode()
+    text += b" " * (-(PREFIX.size + len(text)) % 8)
+    return sealed(len(text), text + data[end:])
+
+
+def fitted_part(header, name):
+    return next(pair for pair in header["model"]["fitted"]["items"] if pair[0] == name)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return dumps(fitted("linear")[0])
+
+
+class TestReading:
+    def test_every_cut_is_noticed(self, data):
+        for length in [*range(0, 200), *range(200, len(data), 97)]:
+            with pytest.raises(ModelFileError, match=r"cut off|not a softboost|bytes"):
+                loads(data[:length])
+
+    def test_every_flipped_bit_is_noticed(self, data):
+        for at in range(len(data)):
+            damaged = bytearray(data)
+            damaged[at] ^= 1 << (at % 8)
+            with pytest.raises(ModelFileError):
+                loads(bytes(damaged))
+
+    def test_newer_format_is_told(self, data):
+        newer = sealed(8, b'{"a":1} ', FORMAT_VERSION + 1)
+        with pytest.raises(ModelFileError, match=r"newer softboost.*upgrade"):
+            loads(newer)
+
+    def test_path_is_named(self, tmp_path):
+        path = tmp_path / "wrong.softboost"
+        path.write_bytes(b"PK\x03\x04 something else")
+        with pytest.raises(ValueError, match=r"wrong\.softboost.*not a softboost model file"):
+            load(path)
+        with pytest.raises(FileNotFoundError):
+            load(tmp_path / "none")
+        with pytest.raises((ValueError, OSError)):
+            load(tmp_path)
+
+    @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+    def test_endless_file_is_not_read(self):
+        with pytest.raises(ModelFileError, match="not a file"):
+            load("/dev/zero")
+
+    def test_pickle_is_not_run(self, tmp_path):
+        class Bomb:
+            def __reduce__(self):
+                return os.mkdir, (str(tmp_path / "ran"),)
+
+        import pickle
+
+        (tmp_path / "bomb").write_bytes(pickle.dumps(Bomb()))
+        with pytest.raises(ModelFileError):
+            load(tmp_path / "bomb")
+        assert not (tmp_path / "ran").exists()
+
+    def test_kind_must_be_a_model(self, data):
+        def change(header):
+            header["kind"], header["model"] = "dict", {"$": "dict", "items": []}
+
+        with pytest.raises(ModelFileError, match="arrays that its model does not use"):
+            loads(reheaded(data, change))
+
+    def test_huge_shapes_are_refused_before_they_are_made(self, data):
+        for shape in ([2**40], [2**62, 0], [2**31, 2**31], [1] * 9, [-1], [1.0]):
+            with pytest.raises(ModelFileError, match="array 0"):
+                loads(reheaded(data, lambda h, shape=shape: h["arrays"].__setitem__(0, ["<f8", shape])))
+
+    def test_small_file_cannot_ask_for_much_memory(self):
+        """theta of a diagonal transform holds d numbers, its matrix d squared."""
+        d = 40_000
+        X, y = make_data(20, 3)
+        model = SoftBoostRegressor(1, 0.5, 1, feature_transform="diagonal", init="zero").fit(X, y)
+        data = dumps(model)
+        end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]
+        header = json.loads(data[PREFIX.size : end])
+        sizes = [[d if n == 3 else n for n in row[1]] for row in header["arrays"]]
+        arrays = b""
+        for row, shape in zip(header["arrays"], sizes, strict=True):
+            row[1] = shape
+            values = np.arange(np.prod(shape)) % d if row[0][1] == "i" else np.full(int(np.prod(shape)), 1.0)
+            raw = values.astype(row[0]).tobytes()
+            arrays += raw + bytes(-len(raw) % 8)
+        fitted_part(header, "columns_")[1]["n_features"] = d
+        fitted_part(header, "n_features_in_")[1] = d
+        text = json.dumps(header).encode()
+        text += b" " * (-(PREFIX.size + len(text)) % 8)
+        with pytest.raises(ModelFileError, match="memory"):
+            loads(sealed(len(text), text + arrays))
+
+    def test_deep_nesting_is_refused(self):
+        for depth in (100, 100_000):
+            text = b'{"softboost":"","kind":"","arrays":[],"model":' + b"[" * depth + b"]" * depth + b"}"
+            text += b" " * (-(PREFIX.size + len(text)) % 8)
+            with pytest.raises(ModelFileError):
+                loads(sealed(len(text), text))
+
+    def test_small_fuzzing_run(self):
+        figures = fuzz(1500, seed=123)
+        assert figures["failed"] == 0
+        assert figures["accepted"] > 50
+        assert figures["rejected"] > 500
+        assert figures["memory_growth_mib"] < 300
+
+
+class TestOldFiles:
+    """Files of every released version predict what they predicted then."""
+
+    @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.softboost")), ids=lambda p: f"{p.parent.name}-{p.stem}")
+    def test_predict_as_then(self, path):
+        model = load(path, custom_objects={"Fourier": Fourier})
+        expected = json.loads(path.with_suffix(".json").read_text())
+        X = np.array(expected["X"], dtype=float)
+        if "names" in expected:
+            X = pd.DataFrame(X, columns=expected["names"])
+            for name, values in expected["categories"].items():
+                X[name] = values
+        np.testing.assert_allclose(model.predict(X), expected["prediction"], rtol=1e-9, atol=1e-12)
+        loads(dumps(model), {"Fourier": Fourier})
+
+    def test_this_version_has_some(self):
+        assert len(list((GOLDEN / softboost.__version__).glob("*.softboost"))) >= 5
+
+    def test_format_is_as_documented(self):
+        """A reader written from the documentation alone finds the same numbers."""
+        data = next((GOLDEN / "0.1.0").glob("*.softboost")).read_bytes()
+        magic, version, header_length, total = struct.unpack("<8sIIQ", data[:24])
+        assert (magic, version, total) == (MAGIC, 1, len(data))
+        header = json.loads(data[64 : 64 + header_length])
+        start = 64 + header_length
+        for dtype, shape, *_ in header["arrays"]:
+            start += -(-np.dtype(dtype).itemsize * int(np.prod(shape)) // 8) * 8
+        assert start == total
+        assert header["kind"] == RegressorClass.__name__
