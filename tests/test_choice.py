@@ -127,6 +127,18 @@ def test_far_away_predictions_stay_within_three_widths_of_the_targets():
     assert prediction.max() <= y.max() + 3 * width + 1e-9
 
 
+def test_far_away_changes_stay_within_one_width_of_the_training_changes():
+    rng = np.random.default_rng(7)
+    X, y = lagged_series(np.cumsum(0.3 + rng.normal(size=120)), 6)
+    model = SoftBoostRegressor().fit(X, y)
+    changes = y - X[:, 0]
+    width = changes.max() - changes.min()
+    predicted = model.predict(1000 * X) - 1000 * X[:, 0]
+    assert model.members_[0].anchor.column == 0
+    assert predicted.min() >= changes.min() - width - 1e-6
+    assert predicted.max() <= changes.max() + width + 1e-6
+
+
 def test_two_hundred_noise_columns_cost_at_most_a_quarter():
     plain, noisy = [], []
     for seed in range(6):

@@ -100,6 +100,17 @@ def test_agrees_far_outside_where_predictions_are_bounded():
     assert_agrees(model, X * 1e4, y)
 
 
+def test_agrees_for_a_wandering_series():
+    """Where changes since the last value are modelled, the bounds move along with it."""
+    rng = np.random.default_rng(2)
+    walk = np.cumsum(rng.normal(size=130)) + 50
+    X, y = np.column_stack([walk[i : i + 120] for i in range(5)][::-1]), walk[5:125]
+    model = SoftBoostRegressor().fit(X[:80], y[:80])
+    assert any(member.anchor is not None for member in model.members_)
+    rows = np.vstack([X, X + 30, X * [1, 3, 1, 1, 1], np.where(rng.random(X.shape) < 0.2, np.nan, X)])
+    assert_agrees(model, rows, y)
+
+
 def test_agrees_for_columns_of_other_scales():
     X, y = make_data(60, 3, 5)
     X = X * [1e-4, 1.0, 1e5] + [0.0, 10.0, 0.0]

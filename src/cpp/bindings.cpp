@@ -421,6 +421,7 @@ void register_settings(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   m.doc() = "Compiled kernels of softboost; use softboost._kernels instead.";
+  nb::set_leak_warnings(false);  // a model held by a global at exit is no leak worth a page on stderr
   register_settings(m);
   register_soft_tree<float>(m);
   register_soft_tree<double>(m);

@@ -226,7 +226,7 @@ def _centre_and_spread(X: Array, weight: Array | None) -> tuple[Array, Array]:
     spread is lost in rounding counts as constant and gets a spread of one.
     """
     smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse has to be finite
-    X = X.astype(np.float64, copy=False)
+    X = np.ascontiguousarray(X, dtype=np.float64)  # sums in another order would differ in their last bit
     present = ~np.isnan(X)
     w = present.astype(np.float64) if weight is None else present * weight[:, None]
     total = np.maximum(w.sum(axis=0), 1e-300)

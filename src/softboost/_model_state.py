@@ -276,6 +276,8 @@ def _check_fitted(f: Fields) -> dict[str, Any]:
         names = f.take("feature_names_in_", np.ndarray)
         if names.dtype != object or names.shape != (columns.n_features,):
             raise f.error(f"feature_names_in_ must hold one text for each of the {columns.n_features} columns")
+        if len(set(names)) < len(names):
+            raise f.error("feature_names_in_ holds a name twice")
         state["feature_names_in_"] = names
     f.done()
     return state

@@ -41,7 +41,7 @@ def onnx_model(model: Any) -> Any:
     raw = _linear_part(graph, x, model._ensemble)
     for trees in _by_shape(model._ensemble.trees):
         raw = graph.add("Add", raw, _trees(graph, x, trees, model._ensemble))
-    out = _finished(graph, raw, model)
+    out = _finished(graph, raw, x, model)
     shape: list[Any] = ["n_samples"] if model._y_ndim == 1 else ["n_samples", model.n_outputs_]
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
     proto = helper.make_model(
@@ -179,10 +179,18 @@ def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) ->
     return reach
 
 
-def _finished(graph: _Graph, raw: str, model: Any) -> str:
+def _finished(graph: _Graph, raw: str, x: str, model: Any) -> str:
     """Bounds, inverse link and the shape of y."""
     low, high = model._raw_bounds
-    raw = graph.add("Min", graph.add("Max", raw, graph.constant(low)), graph.constant(high))
+    low, high = graph.constant(low), graph.constant(high)
+    anchor = next((member.anchor for member in model.members_ if member.anchor is not None), None)
+    if anchor is not None:  # bounds are relative to this column, in its own units
+        units = model.units_
+        level = graph.add("Gather", x, graph.shape(anchor.column), axis=1)
+        level = graph.add("Mul", level, graph.constant(units.spread[anchor.column]))
+        level = graph.add("Add", level, graph.constant(units.centre[anchor.column]))
+        low, high = graph.add("Add", level, low), graph.add("Add", level, high)
+    raw = graph.add("Min", graph.add("Max", raw, low), high)
     if isinstance(model.loss_, (Poisson, Gamma, Tweedie)):
         raw = graph.add("Exp", graph.add("Clip", raw, graph.constant(-80.0), graph.constant(80.0)))
     if model._y_ndim == 1:

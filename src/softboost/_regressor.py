@@ -229,9 +229,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _take(self, state: dict[str, Any]) -> None:
         """Become the model that was fitted."""
-        if "feature_names_in_" not in state:
-            self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(state)
+        kept = {name: value for name, value in self.__dict__.items() if name != "feature_names_in_"}
+        self.__dict__ = {**kept, **state}  # in one step: see _snapshot
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
         """Go on learning from new rows: add a few rounds fitted to what the model gets wrong on them.
@@ -373,7 +372,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             "n_estimators_": ensemble.n_rounds,
             "n_outputs_": len(task.units.y_spread),
             "_y_ndim": task.y_ndim,
-            "_raw_bounds": task.bounds(bounds_before),
+            "_raw_bounds": task.bounds(_anchor_column(members), bounds_before),
             "_ensemble": ensemble,
         }
 
@@ -515,29 +514,47 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """Predictions at X, of shape (n_samples,) or (n_samples, n_outputs), as y was.
 
         Far outside the training range predictions stay within three widths of the training targets' range beyond it
-        (raw predictions, before the inverse link).
+        (raw predictions, before the inverse link). Where the model is one of changes since a column (see
+        ``choice_``), the predicted change stays within one width of the training changes' range beyond it.
         """
-        encoded = self._encode(X)
-        raw = self._ensemble.raw_prediction(encoded, resolve_n_threads(self.n_jobs))
-        return self._finish(raw)
+        model = self._snapshot()
+        encoded = model._encode(X)
+        raw = model._ensemble.raw_prediction(encoded, resolve_n_threads(model.n_jobs))
+        return model._finish(raw, encoded)
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Predictions after each boosting round; the last equals :meth:`predict`."""
-        encoded = self._encode(X)
-        for raw in self._ensemble.staged_raw_prediction(encoded, resolve_n_threads(self.n_jobs)):
-            yield self._finish(raw)
+        model = self._snapshot()
+        encoded = model._encode(X)
+        for raw in model._ensemble.staged_raw_prediction(encoded, resolve_n_threads(model.n_jobs)):
+            yield model._finish(raw, encoded)
+
+    def _snapshot(self) -> SoftBoostRegressor:
+        """The model as it is now; a fit in another thread replaces all of it at once and leaves this one whole."""
+        model = object.__new__(type(self))
+        model.__dict__ = self.__dict__.copy()
+        return model
 
     def _encode(self, X: Any) -> Array:
         check_is_fitted(self)
         matrix, categories = check_columns(self, X, sorted(self.columns_.categories) or None, reset=False)
         return self.columns_.encode(matrix, categories)
 
-    def _finish(self, raw: Array) -> Array:
-        low, high = self._raw_bounds
-        largest = np.finfo(raw.dtype).max
-        low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in (low, high))
-        out = self.loss_.inverse_link(np.clip(raw, low, high))
+    def _finish(self, raw: Array, encoded: Array) -> Array:
+        out = self.loss_.inverse_link(self._held(raw, encoded))
         return out[:, 0] if self._y_ndim == 1 else out
+
+    def _held(self, raw: Array, encoded: Array) -> Array:
+        """Raw predictions within their bounds, which are relative to the anchor where changes are modelled."""
+        largest = np.finfo(raw.dtype).max
+        low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in self._raw_bounds)
+        column = _anchor_column(self.members_)
+        if column is None:
+            return np.clip(raw, low, high)
+        level = encoded[:, column, None]
+        level = np.where(np.isnan(level), self.units_.centre[column], level).astype(raw.dtype)
+        with np.errstate(over="ignore"):
+            return np.clip(raw, level + low, level + high)
 
     # -- what was learned ------------------------------------------------------------------------------------------
 
@@ -658,3 +675,8 @@ def _staged_losses(ensemble: Ensemble, task: Task) -> dict[str, list[float]]:
     X, y = task.eval_rows
     staged = ensemble.staged_raw_prediction(X, task.n_threads)
     return {"validation": [task.loss.mean(y, raw.T, None) for raw in staged]}
+
+
+def _anchor_column(members: list[Member]) -> int | None:
+    """The encoded column whose changes the members model; all that have one share it."""
+    return next((member.anchor.column for member in members if member.anchor is not None), None)

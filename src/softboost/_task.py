@@ -20,6 +20,7 @@ __all__ = ["Task", "Watch", "check_columns"]
 
 Array = NDArray[Any]
 REACH = 3.0  # predictions leave the range of the training targets by at most so many of its widths
+REACH_OF_CHANGES = 1.0  # the same for predicted changes, of a model of changes
 Rows = tuple[Array, Array, Array | None]
 KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C"}
 
@@ -209,21 +210,25 @@ class Task:
 
         return part(np.sort(rows[: n - n_held])), part(np.sort(rows[n - n_held :]))
 
-    def bounds(self, before: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    def bounds(self, column: int | None, before: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
         """Raw predictions are kept within three widths of the targets' range beyond that range.
 
-        ``before`` are the bounds of rows learned earlier; the range then is that of all rows.
+        For a model of changes since ``column``, the range is that of the changes, and one width. ``before`` are the
+        bounds of rows learned earlier; the range then is that of all rows.
         """
         n_outputs = self.y.shape[0]
         if not (self.bounded and self.loss.scales_with_y):
             return np.full(n_outputs, -np.inf), np.full(n_outputs, np.inf)
-        y = self.y.astype(np.float64)
+        y, reach = self.y.astype(np.float64), REACH
+        if column is not None:
+            level = self.encoded[:, column].astype(np.float64)
+            y, reach = y - np.where(np.isnan(level), self.units.centre[column], level), REACH_OF_CHANGES
         low, high = y.min(axis=1), y.max(axis=1)
         if before is not None:
-            reach = (before[1] - before[0]) * (REACH / (1 + 2 * REACH))
-            low, high = np.minimum(low, before[0] + reach), np.maximum(high, before[1] - reach)
+            width = (before[1] - before[0]) * (reach / (1 + 2 * reach))
+            low, high = np.minimum(low, before[0] + width), np.maximum(high, before[1] - width)
         with np.errstate(over="ignore"):
-            return low - REACH * (high - low), high + REACH * (high - low)
+            return low - reach * (high - low), high + reach * (high - low)
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
         """Mean loss, in the units of y, of y and raw predictions in working units."""

@@ -1,0 +1,225 @@
+"""Streams: progressive validation of OnlineSoftBoostRegressor against river's regressors, and against refitting.
+
+Three tables: the error on the regression streams that come with river, with the time a step takes; the time a step
+takes with 50 features; and the error next to that of a SoftBoostRegressor fitted from scratch to all rows before.
+``softboost benchmark streams`` runs it; so does ``python -m softboost._benchmarks.streams``. Needs river.
+"""
+
+import argparse
+import csv
+import importlib
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from softboost import SoftBoostRegressor
+
+STEPS, QUICK_STEPS = 5000, 300
+REFIT_ROWS, REFIT_EVERY, REFIT_START = 500, 10, 100
+WIDE_ROWS, WIDE_COLUMNS = 2000, 50
+SUBJECT = "softboost"
+ROW = tuple[dict[str, Any], float]
+
+
+def _river(module: str) -> Any:
+    return importlib.import_module(f"river.{module}")
+
+
+def _synthetic(name: str, *args: Any, **kwargs: Any) -> Callable[[int], Iterable[ROW]]:
+    return lambda n: getattr(_river("datasets.synth"), name)(*args, seed=42, **kwargs).take(n)
+
+
+def _drifting(kind: str, *shares: float, width: float | None = None) -> Callable[[int], Iterable[ROW]]:
+    """Friedman's function with changes at shares of the stream."""
+
+    def rows(n: int) -> Iterable[ROW]:
+        gradual = {} if width is None else {"transition_window": int(width * n)}
+        places = tuple(int(share * n) for share in shares)
+        return _synthetic("FriedmanDrift", drift_type=kind, position=places, **gradual)(n)
+
+    return rows
+
+
+def _bundled(name: str) -> Callable[[int], Iterable[ROW]]:
+    return lambda n: list(getattr(_river("datasets"), name)())[:n]  # read to its end, so that the file is closed
+
+
+STREAMS: dict[str, Callable[[int], Iterable[ROW]]] = {
+    "TrumpApproval": _bundled("TrumpApproval"),
+    "ChickWeights": _bundled("ChickWeights"),
+    "AirlinePassengers": _bundled("AirlinePassengers"),
+    "WaterFlow": _bundled("WaterFlow"),
+    "SP500Stocks": _bundled("SP500Stocks"),
+    "Friedman": _synthetic("Friedman"),
+    "FriedmanDrift, local": _drifting("lea", 0.25, 0.5, 0.75),
+    "FriedmanDrift, abrupt": _drifting("gra", 0.35, 0.75),
+    "FriedmanDrift, gradual": _drifting("gsg", 0.35, 0.75, width=0.1),
+    "Mv": _synthetic("Mv"),
+    "Planes2D": _synthetic("Planes2D"),
+}
+
+
+def _prepared(model: Any) -> Any:
+    """A river model behind a scaler and one-hot texts; its trees have linear leaves, which need both."""
+    compose, preprocessing = _river("compose"), _river("preprocessing")
+    text = compose.SelectType(str) | preprocessing.OneHotEncoder()
+    return (text + (compose.SelectType(int, float) | preprocessing.StandardScaler())) | model
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    SUBJECT: lambda: importlib.import_module("softboost.online").OnlineSoftBoostRegressor(),
+    "linear": lambda: _prepared(_river("linear_model").LinearRegression()),
+    "adaptive tree": lambda: _prepared(_river("tree").HoeffdingAdaptiveTreeRegressor(seed=1)),
+    "adaptive forest": lambda: _prepared(_river("forest").ARFRegressor(seed=1)),
+}
+
+
+def plain(x: dict[str, Any]) -> dict[str, Any]:
+    """A row with dates as numbers, which is what all models get here: river's know no dates."""
+    out = {}
+    for name, value in x.items():
+        if isinstance(value, datetime):
+            out[f"{name} day"] = value.toordinal() + value.hour / 24
+            out[f"{name} month"], out[f"{name} weekday"] = value.month, value.weekday()
+            out[f"{name} hour"] = value.hour
+        else:
+            out[name] = value
+    return out
+
+
+def progressive(model: Any, rows: Iterable[ROW]) -> dict[str, float]:
+    """Predict, then learn, row by row: mean absolute error, root of the mean squared error, milliseconds a row."""
+    errors, seconds = [], []
+    for x, y in rows:
+        start = time.process_time()
+        prediction = model.predict_one(x)
+        model.learn_one(x, y)
+        seconds.append(time.process_time() - start)
+        errors.append(prediction - y)
+    error = np.array(errors)
+    return {
+        "rows": len(error),
+        "mae": float(np.abs(error).mean()),
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "ms": 1000 * float(np.mean(seconds)),
+        "median_ms": 1000 * float(np.median(seconds)),
+    }
+
+
+def wide_rows(n_rows: int, n_columns: int = WIDE_COLUMNS) -> list[ROW]:
+    """A smooth function of four of many normal columns, with noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_columns))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) * X[:, 2] + np.abs(X[:, 3]) + 0.3 * rng.normal(size=n_rows)
+    return [({f"x{j}": v for j, v in enumerate(row)}, t) for row, t in zip(X.tolist(), y.tolist(), strict=True)]
+
+
+def against_refits(name: str, n_rows: int) -> dict[str, Any]:
+    """Error and time of the online model, and of fitting from scratch to all rows before, at every tenth row."""
+    rows = [(plain(x), y) for x, y in STREAMS[name](n_rows)]
+    model = MODELS[SUBJECT]()
+    names = sorted({(k, v if isinstance(v, str) else None) for x, _ in rows for k, v in x.items()}, key=str)
+    X = np.array([[float(x[k]) if v is None else float(x[k] == v) for k, v in names] for x, _ in rows])
+    y = np.array([truth for _, truth in rows])
+    errors, seconds, learned = [], [], []
+    for t, (x, truth) in enumerate(rows):
+        if t >= REFIT_START and t % REFIT_EVERY == 0:
+            start = time.process_time()
+            batch = SoftBoostRegressor().fit(X[:t], y[:t])
+            seconds.append(time.process_time() - start)
+            # the next rows, all of them unseen by both: less noise than one row a refit
+            ahead = slice(t, t + REFIT_EVERY)
+            online = np.array([model.predict_one(row) for row, _ in rows[ahead]])
+            errors.append([np.abs(online - y[ahead]).mean(), np.abs(batch.predict(X[ahead]) - y[ahead]).mean()])
+        start = time.process_time()
+        model.learn_one(x, truth)
+        learned.append(time.process_time() - start)
+    online_mae, refit_mae = np.mean(errors, axis=0)
+    return {
+        "stream": name,
+        "rows": len(rows),
+        "mae": online_mae,
+        "refit_mae": refit_mae,
+        "ratio": online_mae / refit_mae,
+        "ms": 1000 * np.mean(learned),
+        "refit_ms": 1000 * np.mean(seconds),
+        "times_cheaper": np.mean(seconds) / np.mean(learned),
+    }
+
+
+def run(
+    out: Path, streams: Sequence[str], models: Sequence[str], steps: int, refit_streams: Sequence[str], refit_rows: int
+) -> str:
+    """Run what is asked for, write the tables as CSV and return them in Markdown."""
+    if importlib.util.find_spec("river") is None:
+        raise ValueError("river is not installed, and the streams come with it; pip install 'softboost[river]'")
+    for kind, asked, known in (("stream", [*streams, *refit_streams], STREAMS), ("model", models, MODELS)):
+        unknown = [name for name in asked if name not in known]
+        if unknown:
+            raise ValueError(f"unknown {kind} {unknown[0]!r}; choose from {', '.join(known)}")
+    out.mkdir(parents=True, exist_ok=True)
+    jobs = [(stream, name) for stream in streams for name in models]
+    table, speed = [], []
+    with threadpool_limits(limits=1):
+        for stream, name in tqdm(jobs, unit="run", file=sys.stderr):
+            rows = [(plain(x), y) for x, y in STREAMS[stream](steps)]
+            table.append({"stream": stream, "model": name, **progressive(MODELS[name](), rows)})
+        for name in models:
+            speed.append({"model": name, **progressive(MODELS[name](), wide_rows(min(steps, WIDE_ROWS)))})
+        refits = [against_refits(name, refit_rows) for name in tqdm(refit_streams, unit="stream", file=sys.stderr)]
+    tables = {"streams": table, "wide": speed, "refits": refits}
+    return "\n".join(_write(out / f"{name}.csv", records) for name, records in tables.items() if records)
+
+
+def _write(path: Path, records: list[dict[str, Any]]) -> str:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    cells = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in record.values()] for record in records]
+    lines = [list(records[0]), ["---"] * len(records[0]), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options to a command-line parser."""
+    parser.add_argument("--out", type=Path, default=Path(".streams"), help="folder of the tables (%(default)s)")
+    parser.add_argument("--streams", nargs="*", default=list(STREAMS), metavar="NAME", help="only these streams")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="NAME", help="only these models")
+    parser.add_argument("--steps", type=int, default=STEPS, help="most rows of a stream (%(default)s)")
+    refitted = ["Friedman", "Planes2D", "Mv"]
+    parser.add_argument(
+        "--refits", nargs="*", default=refitted, metavar="NAME", help="streams to refit on (%(default)s)"
+    )
+    parser.add_argument("--refit-rows", type=int, default=REFIT_ROWS, help="rows of these (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} rows a stream, no refits")
+
+
+def run_from_args(args: argparse.Namespace) -> int:
+    """Run with parsed options; the exit status."""
+    steps, refits = (QUICK_STEPS, []) if args.quick else (args.steps, args.refits)
+    try:
+        print(run(args.out, args.streams, args.models, steps, refits, args.refit_rows))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run from the command line; the exit status."""
+    parser = argparse.ArgumentParser(prog="softboost benchmark streams", description=__doc__)
+    add_arguments(parser)
+    return run_from_args(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

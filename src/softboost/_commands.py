@@ -1,0 +1,296 @@
+"""``softboost forecast`` and ``softboost backtest``: a file in, a file, a table or a page out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._tables import SeriesFile, TableError, guess_frequency, read_series
+from .forecast import Backtest, Forecaster
+from .report import Page, line_chart
+
+__all__ = ["add_backtest_arguments", "add_forecast_arguments", "backtest", "forecast"]
+
+MAX_PICTURES = 12
+Say = Callable[[str], None]
+
+
+def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV or Parquet, one row a time (and series)")
+    parser.add_argument("--h", type=_positive, default=12, metavar="N", help="steps ahead (default: %(default)s)")
+    parser.add_argument("--freq", metavar="WORD", help="pandas frequency (D, MS, h) or a number (default: guessed)")
+    parser.add_argument(
+        "--level", type=float, nargs="+", default=[80, 95], metavar="PERCENT", help="intervals (default: 80 95)"
+    )
+    columns = parser.add_argument_group("columns (default: guessed and said)")
+    columns.add_argument("--id", metavar="NAME", help="column that names the series")
+    columns.add_argument("--time", metavar="NAME", help="column of times")
+    columns.add_argument("--target", metavar="NAME", help="column of values to forecast")
+    model = parser.add_argument_group("model")
+    model.add_argument("--season-length", type=_positive, metavar="N", help="steps in a season (default: from --freq)")
+    model.add_argument(
+        "--scope", choices=["local", "global"], help="a model a series, or one for all (default: judged)"
+    )
+    model.add_argument(
+        "--gaps",
+        choices=["raise", "interpolate", "forward"],
+        default="raise",
+        help="missing times (default: %(default)s)",
+    )
+    model.add_argument(
+        "--n-jobs", type=int, default=1, metavar="N", help="processes, -1 for all (default: %(default)s)"
+    )
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def _add_outputs(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"write {what} to a .csv, .json or .parquet file")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a page of pictures (.html)")
+
+
+def add_forecast_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``forecast``."""
+    _add_file_arguments(parser)
+    _add_outputs(parser, "the forecasts")
+
+
+def add_backtest_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``backtest``."""
+    _add_file_arguments(parser)
+    rolling = parser.add_argument_group("origins")
+    rolling.add_argument("--n-windows", type=_positive, default=10, metavar="N", help="origins (default: %(default)s)")
+    rolling.add_argument(
+        "--step-size", type=_positive, default=1, metavar="N", help="rows between them (default: %(default)s)"
+    )
+    rolling.add_argument("--refit", action="store_true", help="fit again at every origin (default: only at the first)")
+    _add_outputs(parser, "all forecasts")
+
+
+def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int]:
+    file = read_series(
+        args.file, id_column=args.id, time_column=args.time, target=args.target, allow_gaps=args.gaps != "raise"
+    )
+    for remark in file.remarks:
+        say(remark)
+    whole_numbers = file.frame["ds"].dtype.kind in "iu"
+    if args.freq is None:
+        freq = guess_frequency(file.frame)
+        say(f"frequency: {freq!r}, from the times")
+    elif whole_numbers:
+        if not args.freq.lstrip("-").isdigit():
+            raise TableError(
+                f"--freq {args.freq}: the times of {args.file} are whole numbers; use one too, e.g. --freq 1"
+            )
+        freq = int(args.freq)
+    else:
+        freq = _checked_offset(args.freq)
+    if args.gaps == "raise":
+        file.check_regular(freq)
+    return file, freq
+
+
+def _checked_offset(word: str) -> str:
+    try:
+        pd.tseries.frequencies.to_offset(word)
+    except ValueError:
+        raise TableError(
+            f"--freq {word}: pandas knows no such frequency; use h, D, B, W, MS, ME, QS, QE, YS or YE, or leave it out"
+        ) from None
+    return word
+
+
+def _forecaster(args: argparse.Namespace, freq: str | int) -> Forecaster:
+    return Forecaster(
+        freq=freq,
+        h=args.h,
+        season_length=args.season_length,
+        scope=args.scope,
+        gaps=args.gaps,
+        n_jobs=args.n_jobs,
+        verbose=sys.stderr.isatty() and not args.quiet,
+    )
+
+
+def _heard(say: Say, work: Callable[[], Any]) -> Any:
+    """Run with warnings turned into remarks."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        result = work()
+    for text in dict.fromkeys(str(w.message) for w in heard):
+        say(f"note: {text}")
+    return result
+
+
+def _plain_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """The forecast's columns under the names that the command promises: forecast, lo-80, hi-80, ..."""
+    model = "SoftBoostRegressor"
+    names = {c: c.removeprefix(f"{model}-") for c in frame.columns if c.startswith(f"{model}-")}
+    return frame.rename(columns={model: "forecast", **names})
+
+
+def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
+    """Forecast the steps after the last row of every series of a file."""
+    file, freq = _read(args, say)
+    model = _forecaster(args, freq)
+
+    def work() -> pd.DataFrame:
+        return _plain_names(model.fit(file.frame).predict(level=args.level))
+
+    table = _heard(say, work)
+    changes = ", ".join(str(step) for step in model.target_transforms_.steps) or "as it is"
+    say(f"models: {'one for all series' if model.scope_ == 'global' else 'one a series'}; target: {changes}")
+    if args.plot:
+        _forecast_page(file, table, args).write(args.plot, f"Written by softboost forecast {args.file.name}.")
+        say(f"pictures: {args.plot}")
+    _deliver(table, args, show)
+    return 0
+
+
+def _deliver(table: pd.DataFrame, args: argparse.Namespace, show: Say) -> None:
+    """Print the table, or write it and print where."""
+    if args.out is not None:
+        _write(table, args.out)
+    if args.json:
+        records = json.loads(table.to_json(orient="records", date_format="iso"))
+        paths = [str(path) for path in (args.out, args.plot) if path is not None]
+        show(json.dumps({"rows": records, "files": paths}, indent=2))
+    elif args.out is not None:
+        show(str(args.out))
+    else:
+        show(table.to_csv(index=False, float_format="%.6g").rstrip("\n"))
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix in (".parquet", ".pq"):
+        table.to_parquet(path, index=False)
+    elif path.suffix == ".json":
+        table.to_json(path, orient="records", date_format="iso", indent=1)
+    else:
+        table.to_csv(path, index=False)
+
+
+def _forecast_page(file: SeriesFile, table: pd.DataFrame, args: argparse.Namespace) -> Page:
+    page = Page(f"Forecasts of {args.file.name}", f"{_steps(args.h)} ahead with intervals of {_levels(args)}.")
+    names = list(dict.fromkeys(table["unique_id"]))
+    for name in names[:MAX_PICTURES]:
+        past = file.frame[file.frame["unique_id"] == name].tail(max(4 * args.h, 48))
+        ahead = table[table["unique_id"] == name]
+        drawing = _fan(past["ds"], past["y"], ahead, args.level)
+        page.figure(drawing, f"{name}: the last {len(past)} values and what follows.")
+    if len(names) > MAX_PICTURES:
+        page.text(f"The first {MAX_PICTURES} of {len(names)} series are shown; the table holds all.")
+    return page
+
+
+def _fan(times: Any, y: Any, ahead: pd.DataFrame, levels: list[float]) -> str:
+    """History, forecast and intervals over one axis; the forecast begins at the last known value."""
+    last = float(y.iloc[-1])
+    x = [*times, *ahead["ds"]]
+    x = [str(t).removesuffix(" 00:00:00") for t in x] if times.dtype.kind == "M" else x
+    line = np.concatenate([np.full(len(y) - 1, np.nan), [last], ahead["forecast"]])
+    bands = {
+        f"{level:g}% interval": (np.append(last, ahead[f"lo-{level:g}"]), np.append(last, ahead[f"hi-{level:g}"]))
+        for level in sorted(levels, reverse=True)
+    }
+    truth = np.concatenate([y, np.full(len(ahead), np.nan)])
+    return line_chart({"known": truth, "forecast": line}, x, bands=bands, truth="known", x_label="time")
+
+
+def _steps(h: int) -> str:
+    return "One step" if h == 1 else f"{h} steps"
+
+
+def _levels(args: argparse.Namespace) -> str:
+    return " and ".join(f"{level:g}%" for level in args.level)
+
+
+def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
+    """Forecast the past of a file from rolling origins, and compare with the naive forecasts."""
+    file, freq = _read(args, say)
+    model = _forecaster(args, freq)
+    refit = bool(args.refit)
+
+    def work() -> Backtest:
+        return model.backtest(
+            file.frame, n_windows=args.n_windows, step_size=args.step_size, refit=refit, level=args.level
+        )
+
+    result = _heard(say, work)
+    table = _plain_names(result.forecasts)
+    table["naive"] = _naive(file.frame, table)
+    scores = _scores(table, args.level)
+    paths = [str(path) for path in (args.out, args.plot) if path is not None]
+    if args.out is not None:
+        _write(table, args.out)
+        say(f"forecasts: {args.out}")
+    if args.plot is not None:
+        _backtest_page(table, scores, args).write(args.plot, f"Written by softboost backtest {args.file.name}.")
+        say(f"pictures: {args.plot}")
+    show(json.dumps({"scores": scores, "files": paths}, indent=2) if args.json else _score_table(scores))
+    return 0
+
+
+def _naive(frame: pd.DataFrame, table: pd.DataFrame) -> Any:
+    """The value at each row's cutoff."""
+    known = frame.set_index(["unique_id", "ds"])["y"]
+    keys = pd.MultiIndex.from_arrays([table["unique_id"], table["cutoff"]])
+    return known.reindex(keys).to_numpy()
+
+
+def _scores(table: pd.DataFrame, levels: list[float]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for name, column in (("softboost", "forecast"), ("naive", "naive")):
+        error = table[column] - table["y"]
+        rows.append({"model": name, "mse": float((error**2).mean()), "mae": float(error.abs().mean())})
+    for level in levels:
+        inside = (table["y"] >= table[f"lo-{level:g}"]) & (table["y"] <= table[f"hi-{level:g}"])
+        rows[0][f"inside {level:g}%"] = float(inside.mean())
+    return rows
+
+
+def _score_table(scores: list[dict[str, Any]]) -> str:
+    columns = list(scores[0])
+    cells = [[_cell(row.get(c), share="inside" in c) for c in columns] for row in scores]
+    return pd.DataFrame(cells, columns=columns).to_string(index=False)
+
+
+def _backtest_page(table: pd.DataFrame, scores: list[dict[str, Any]], args: argparse.Namespace) -> Page:
+    page = Page(f"Back-test of {args.file.name}", f"{_steps(args.h)} ahead from {args.n_windows} origins.")
+    columns = list(scores[0])
+    cells = [[_cell(row.get(c), share="inside" in c) for c in columns] for row in scores]
+    page.table(columns, cells, "Errors over all series, origins and steps.")
+    origin = table.groupby("unique_id")["cutoff"].rank(method="dense").astype(int)
+    curves = {}
+    for name, column in (("softboost", "forecast"), ("naive", "naive")):
+        by_origin = ((table[column] - table["y"]) ** 2).groupby(origin).mean().to_numpy()
+        curves[name] = np.cumsum(by_origin) / np.arange(1, len(by_origin) + 1)
+    page.figure(line_chart(curves, x_label="origin"), "Cumulative mean squared error (cMSE) over the origins.")
+    for name in list(dict.fromkeys(table["unique_id"]))[:MAX_PICTURES]:
+        rows = table[table["unique_id"] == name].sort_values(["ds", "cutoff"]).drop_duplicates("ds", keep="last")
+        x = rows["ds"].astype(str) if rows["ds"].dtype.kind == "M" else rows["ds"]
+        bands = {f"{v:g}% interval": (rows[f"lo-{v:g}"], rows[f"hi-{v:g}"]) for v in sorted(args.level, reverse=True)}
+        lines = {"truth": rows["y"], "softboost": rows["forecast"]}
+        drawing = line_chart(lines, x, bands=bands, truth="truth", x_label="time")
+        page.figure(drawing, f"{name}: each time as forecast from the nearest origin before it.")
+    return page
+
+
+def _cell(value: Any, share: bool = False) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{100 * value:.0f}%" if share else f"{value:.4g}"

@@ -1,0 +1,57 @@
+"""Where text of the command line goes, and how a table looks there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+__all__ = ["Console", "text_table"]
+
+
+class Console:
+    """Where text goes: results to stdout, everything else to stderr; colours only on a terminal."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    @staticmethod
+    def coloured(stream: TextIO) -> bool:
+        """Whether the stream is a terminal that wants colours (``NO_COLOR`` and ``TERM=dumb`` say no)."""
+        return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def result(self, text: str) -> None:
+        """Print a result."""
+        print(text)
+
+    def note(self, text: str) -> None:
+        """Say something beside the results, unless asked to be quiet."""
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    def bold(self, text: str) -> str:
+        """Emphasise a result where stdout is a terminal."""
+        return f"\033[1m{text}\033[0m" if self.coloured(sys.stdout) else text
+
+    def bar(self, total: int) -> Any:
+        """A progress bar on stderr; silent when quiet or when stderr is no terminal."""
+        from tqdm import tqdm  # noqa: PLC0415 - only commands that take a while pay for it
+
+        hidden = self.quiet or not sys.stderr.isatty()
+        layout = "{percentage:3.0f}%|{bar:24}| {desc}"
+        return tqdm(total=total, file=sys.stderr, disable=hidden, bar_format=layout, leave=False)
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], mark: Callable[[str], str] | None = None) -> str:
+    """Columns aligned by spaces, the first to the left and the others to the right; ``mark`` dresses the first row."""
+    widths = [max(len(row[j]) for row in [columns, *rows]) for j in range(len(columns))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [row[0].ljust(widths[0]), *[value.rjust(w) for value, w in zip(row[1:], widths[1:], strict=True)]]
+        return "  ".join(cells).rstrip()
+
+    body = [line(row) for row in rows]
+    if mark is not None and body:
+        body[0] = mark(body[0])
+    return "\n".join([line(columns), *body])

@@ -1,0 +1,102 @@
+"""The state of an online model as plain values and arrays, and back, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._online_growth import TreeGrower
+from ._online_parts import RecentRows, RowEncoder
+
+__all__ = ["pack", "unpack", "unpack_encoder"]
+
+Array = NDArray[Any]
+MAY_HOLD_NAN = {"X", "range"}
+MAY_BE_EMPTY = {"rows", "columns"}
+SETTINGS = {"depth", "forgetting", "memory", "n_extra_columns", "prior", "seed"}  # follow from the parameters
+
+
+def pack(parts: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of parts by their names; arrays are copied."""
+    return {name: _pack_part(part) for name, part in parts.items()}
+
+
+def _pack_part(part: Any) -> Any:
+    if isinstance(part, RowEncoder):
+        return [[name, kind] for name, kind in part.slots][1:]  # the first is in every encoder
+    if isinstance(part, np.ndarray):
+        return part.copy()
+    if isinstance(part, (int, float)):
+        return part
+    return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in _learned(part).items()}
+
+
+def _learned(part: Any) -> dict[str, Any]:
+    return {k: v for k, v in vars(part).items() if k not in SETTINGS and not k.startswith("_")}
+
+
+def unpack_encoder(encoder: RowEncoder, pairs: Any) -> None:
+    """Give the places of a new encoder out as they were."""
+    if not isinstance(pairs, list) or len(pairs) > encoder.max_features:
+        raise ValueError(f"encoder must be a list of at most {encoder.max_features} pairs")
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], Hashable):
+            raise ValueError(f"encoder holds {pair!r:.80}, which is no pair of a name and a kind")
+        if not (pair[1] is None or (isinstance(pair[1], str) and pair[1][:1] in ("=", "@"))):
+            raise ValueError(f"encoder: the kind {pair[1]!r:.80} is unknown")
+        if tuple(pair) in encoder.slots:
+            raise ValueError(f"encoder names {pair!r:.80} twice")
+        encoder.add((pair[0], pair[1]))
+
+
+def unpack(parts: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Put a packed state into parts of a new model with as many features; plain values and arrays are returned.
+
+    Every shape and kind must be that of the new model: these follow from its parameters and its features.
+    """
+    if not isinstance(state, dict) or state.keys() != parts.keys():
+        raise ValueError(f"the state must have the entries {sorted(parts)}")
+    plain = {}
+    for name, part in parts.items():
+        if isinstance(part, RowEncoder):
+            continue
+        if isinstance(part, (np.ndarray, int, float)):
+            plain[name] = _checked(name, state[name], part)
+            continue
+        own = _learned(part)
+        if not isinstance(state[name], dict) or state[name].keys() != own.keys():
+            raise ValueError(f"{name} must have the entries {sorted(own)}")
+        for k, v in own.items():
+            setattr(part, k, _checked(k, state[name][k], v))
+        _check_indices(name, part, parts)
+    return plain
+
+
+def _checked(name: str, value: Any, like: Any) -> Any:
+    if not isinstance(like, np.ndarray):
+        if type(value) is not type(like) or not np.isfinite(value):
+            raise ValueError(f"{name} must be a finite {type(like).__name__}, got {value!r:.80}")
+        return value
+    free = name in MAY_BE_EMPTY and like.ndim == 1
+    if not isinstance(value, np.ndarray) or value.dtype != like.dtype or (value.shape != like.shape and not free):
+        raise ValueError(f"{name} must be an array of shape {like.shape} and dtype {like.dtype}")
+    if value.ndim != like.ndim or (name not in MAY_HOLD_NAN and not np.isfinite(value).all()):
+        raise ValueError(f"{name} holds NaN or infinity, or has another number of dimensions")
+    return np.array(value, order="F" if name == "covariance" else "C")
+
+
+def _check_indices(name: str, part: Any, parts: dict[str, Any]) -> None:
+    """Numbers of rows and columns lie within what there is."""
+    recent: RecentRows = parts["rows"]
+    size, n_features = recent.X.shape
+    if isinstance(part, RecentRows) and not (0 <= part.end < size and 0 <= part.n_rows <= size):
+        raise ValueError(f"{name} says it holds {part.n_rows} rows up to {part.end}, of {size}")
+    for a, limit in (
+        (getattr(part, "columns", None), n_features),
+        (part.rows if isinstance(part, TreeGrower) else None, size),
+    ):
+        if a is not None and a.size and not (a.min() >= 0 and a.max() < limit):
+            raise ValueError(f"{name} refers to a row or column outside 0 to {limit - 1}")

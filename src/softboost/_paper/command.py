@@ -1,0 +1,190 @@
+"""The command ``softboost reproduce``: which experiments to run, where the results go, and what is written."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .results import Record, Unit
+
+WHAT = ("all", "table1", "table2", "figure1", "figure2", "overhead")
+DEFAULT_OUT = Path("out")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``softboost reproduce`` to a parser."""
+    parser.add_argument("what", nargs="?", choices=WHAT, default="all", help="what to reproduce (default: %(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=DEFAULT_OUT,
+        metavar="DIR",
+        help="folder for tables, figures and report.html (default: %(default)s); a run that was stopped goes on there",
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of the data files (default: SOFTBOOST_DATA, else they are downloaded)",
+    )
+    parser.add_argument("--quick", action="store_true", help="a smaller version of everything, in two minutes")
+    parser.add_argument(
+        "--n-jobs",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="processes (default: all cores); results do not depend on it",
+    )
+    parser.add_argument("--config", type=Path, metavar="DIR", help="folder with settings in place of the package's own")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+
+
+@dataclass
+class Outcome:
+    """What a run gave: frames, figures and remarks, for the report and for whoever called."""
+
+    out: Path
+    quick: bool
+    tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)
+    figures: dict[str, Path] = field(default_factory=dict)
+    records: "dict[str, list[Record]]" = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class MissingPartError(RuntimeError):
+    """Something that was asked for by name cannot be made here."""
+
+
+def run(
+    what: str = "all",
+    out: Path = DEFAULT_OUT,
+    data_dir: Path | None = None,
+    quick: bool = False,
+    n_jobs: int = -1,
+    config: Path | None = None,
+    quiet: bool = True,
+) -> Outcome:
+    """Run experiments, skipping what is done, and write their tables, figures and the report.
+
+    Parameters
+    ----------
+    what : {"all", "table1", "table2", "figure1", "figure2", "overhead"}
+    out : Path
+        Folder of ``results.jsonl`` (one line for each fit), the tables, the figures and ``report.html``.
+    data_dir : Path or None, default=None
+        As in :func:`softboost.datasets.find_file`.
+    quick : bool, default=False
+        The smaller version that the settings describe.
+    n_jobs : int, default=-1
+        Processes; -1 uses all cores.
+    config : Path or None, default=None
+        Folder with settings that replace the package's.
+    quiet : bool, default=True
+        No progress bar.
+
+    Returns
+    -------
+    Outcome
+    """
+    from . import page, table2  # noqa: PLC0415 - the libraries behind these take a second to load
+    from .results import Results  # noqa: PLC0415
+    from .settings import NAMES, load_settings  # noqa: PLC0415
+
+    start = time.perf_counter()
+    outcome = Outcome(out, quick, settings={name: load_settings(name, quick, config) for name in NAMES})
+    if what not in ("table1",):
+        outcome.settings["table2"], outcome.remarks = table2.available(outcome.settings["table2"], data_dir)
+    plan = _plan(what, outcome, data_dir)
+    units = sorted((unit for part in plan.values() for unit in part), key=table2.by_cost)
+    by_key = {record["key"]: record for record in Results(out).complete(units, n_jobs, quiet)}
+    outcome.records = {name: [by_key[unit.key] for unit in part] for name, part in plan.items()}
+    _write(what, outcome)
+    outcome.seconds = time.perf_counter() - start
+    page.write(outcome)
+    return outcome
+
+
+def _plan(what: str, outcome: Outcome, data_dir: Path | None) -> "dict[str, list[Unit]]":
+    """Units of each part that is asked for."""
+    from . import overhead, table1, table2  # noqa: PLC0415
+
+    settings = outcome.settings
+    plan: dict[str, list[Unit]] = {}
+    if what in ("all", "table1"):
+        plan["table1"] = table1.units(settings["table1"])
+    if what in ("all", "table2"):
+        plan["script"] = table2.units(settings["table2"], data_dir, "script")
+        plan["clean"] = table2.units(settings["table2"], data_dir, "clean")
+        plan["published"] = table2.published_units(settings["table2"], data_dir)
+    for figure in ("figure1", "figure2"):
+        dataset = settings["figures"][figure]["dataset"]
+        if what == figure and dataset not in settings["table2"]["datasets"]:
+            raise MissingPartError("; ".join(r for r in outcome.remarks if r.startswith(dataset)))
+        if what in ("all", figure):
+            plan[figure] = table2.units(settings["table2"], data_dir, "script", only=dataset)
+    if what in ("all", "overhead"):
+        plan["overhead"] = overhead.units(settings["overhead"], settings["table2"], data_dir)
+    return plan
+
+
+def _write(what: str, outcome: Outcome) -> None:
+    """Tables and figures from records."""
+    from . import figures, overhead, table1, table2  # noqa: PLC0415
+
+    settings, records, out = outcome.settings, outcome.records, outcome.out
+    tables = outcome.tables
+    if "table1" in records:
+        tables["table1"] = table1.table(records["table1"], settings["table1"], settings["paper"])
+    if "script" in records:
+        tables["table2"] = table2.table(records["script"], settings["table2"], settings["paper"])
+        tables["table2_clean"] = table2.clean_table(records["clean"], settings["table2"])
+        tables["published"] = table2.published_table(records["published"], settings["table2"], settings["paper"])
+    if records.get("overhead"):
+        tables["overhead"] = overhead.table(records["overhead"])
+    for name, frame in tables.items():
+        frame.to_csv(out / f"{name}.csv", index=False, float_format="%.6g")
+    labels = {name: model["label"] for name, model in settings["table2"]["models"].items()}
+    for figure in ("figure1", "figure2"):
+        if records.get(figure):
+            try:
+                path = figures.draw(records[figure], labels, settings["figures"][figure], out / f"{figure}.png")
+            except ImportError:
+                remark = f"{figure}.png is left out: matplotlib is not installed (pip install 'softboost[paper]')"
+                if what == figure:
+                    raise MissingPartError(remark) from None
+                outcome.remarks.append(remark)
+            else:
+                outcome.figures[figure] = path
+
+
+def run_from_args(args: argparse.Namespace) -> int:
+    """Run with parsed options; the exit status."""
+    try:
+        outcome = run(args.what, args.out, args.data_dir, args.quick, args.n_jobs, args.config, args.quiet)
+    except MissingPartError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for remark in outcome.remarks:
+        print(f"note: {remark}", file=sys.stderr)
+    for name in ("table1", "table2", "table2_clean", "overhead"):
+        if name in outcome.tables:
+            print(f"{name}\n{outcome.tables[name].to_string(index=False, float_format='{:.4g}'.format)}\n")
+    for path in [*(args.out / f"{name}.csv" for name in outcome.tables), *outcome.figures.values()]:
+        print(path)
+    print(args.out / "report.html")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m softboost._paper``; the exit status."""
+    parser = argparse.ArgumentParser(prog="softboost reproduce", description="The paper's tables and figures.")
+    add_arguments(parser)
+    return run_from_args(parser.parse_args(argv))

@@ -1,0 +1,87 @@
+"""What the experiments should show, and whether they do: each target with its evidence, met or not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from .settings import Settings
+
+
+@dataclass(frozen=True)
+class Check:
+    """One target: what it says, whether it is met, and the numbers behind that."""
+
+    target: str
+    met: bool
+    evidence: str
+
+
+def check_table1(frame: pd.DataFrame, settings: Settings) -> list[Check]:
+    """Means closer to the truth than the paper's, and standard deviations that are small."""
+    ours, theirs = (frame["mean"] - frame["truth"]).abs(), (frame["paper_mean"] - frame["truth"]).abs()
+    limit = settings["targets"]["std"]
+    return [
+        Check(
+            "Table I: every mean is closer to the truth than the paper's",
+            bool((ours < theirs).all()),
+            f"largest distance {ours.max():.4f}, the paper's {theirs.max():.4f}",
+        ),
+        Check(
+            f"Table I: every standard deviation is at most {limit:g}",
+            bool((frame["std"] <= limit).all()),
+            f"largest {frame['std'].max():.5f}, the paper's {frame['paper_std'].max():.4f}",
+        ),
+    ]
+
+
+def check_table2(frame: pd.DataFrame, settings: Settings, where: str = "Table II") -> list[Check]:
+    """BSDT-Q against the paper, BSDT and LightGBM; the default against everything else."""
+    wide = frame.pivot(index="dataset", columns="model", values="mse").loc[list(settings["datasets"])]
+    checks = []
+    if "paper_mse" in frame:
+        paper = frame[frame["model"] == "bsdt_q"].set_index("dataset")["paper_mse"]
+        rounded = wide["bsdt_q"].round(4)  # the paper prints four decimals
+        checks.append(
+            _by_row(f"{where}: BSDT-Q at or below the paper's", wide["bsdt_q"], paper, lambda a, b: a <= b, rounded)
+        )
+    for other in ("bsdt", "lightgbm"):
+        if other in wide:
+            label = settings["models"][other]["label"]
+            checks.append(
+                _by_row(f"{where}: BSDT-Q below our {label}", wide["bsdt_q"], wide[other], lambda a, b: a < b)
+            )
+    within = settings["targets"]["within"]
+    best = wide.drop(columns="softboost").min(axis=1)
+    title = f"{where}: SoftBoostRegressor() at or below the best of all others, within {within:.0%}"
+    checks.append(_by_row(title, wide["softboost"], best, lambda a, b: a <= (1 + within) * b))
+    return checks
+
+
+def _by_row(
+    target: str,
+    ours: "pd.Series[float]",
+    theirs: "pd.Series[float]",
+    holds: Callable[[float, float], bool],
+    judged: "pd.Series[float] | None" = None,
+) -> Check:
+    judged = ours if judged is None else judged
+    missed = [name for name in ours.index if not holds(judged[name], theirs[name])]
+    shown = missed or list(ours.index)
+    numbers = "; ".join(f"{name} {ours[name]:.3g} against {theirs[name]:.3g}" for name in shown)
+    return Check(target, not missed, f"missed on {numbers}" if missed else numbers)
+
+
+def check_overhead(frame: pd.DataFrame, settings: Settings, n_components: list[int]) -> list[Check]:
+    """Time of BSDT-Q over BSDT, at the numbers of components that the tables use."""
+    used = frame[frame["n_components"].isin(n_components)]
+    limit = settings["targets"]["ratio"]
+    numbers = "; ".join(f"{row.dataset} {row.ratio:.2f}" for row in used.itertuples())
+    rows = " or ".join(str(n) for n in n_components)
+    return [
+        Check(
+            f"Overhead: BSDT-Q ({rows} row{'s' if rows != '1' else ''} of Q) takes at most {limit:g} times BSDT's time",
+            bool((used["ratio"] <= limit).all()),
+            numbers,
+        )
+    ]

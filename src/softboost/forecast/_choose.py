@@ -1,0 +1,68 @@
+"""Choosing scope and target transforms by back-test, on a sample of the series and the rows before the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ._fitted import Fitted
+from ._panel import Panel
+from ._rolling import roll, scaled_errors
+from .target_transforms import Chain, Differences, LocalStandardScaler, Log
+
+__all__ = ["candidate_transforms", "choose"]
+
+MAX_POOLED = 500  # series that a pooled model is judged with
+MAX_JUDGED = 40  # series that both scopes are judged on
+N_WINDOWS = 3
+
+Option = tuple[str, Chain]
+
+
+def candidate_transforms(scope: str, panel: Panel) -> list[Chain]:
+    """Target transforms worth trying: none, differences, and differences of logarithms where all values allow it.
+
+    Pooled series are brought to one scale.
+    """
+    scaled = [LocalStandardScaler()] if scope == "global" else []
+    options = [Chain([*scaled]), Chain([Differences([1]), *scaled])]
+    if np.min(panel.y) > 0 and np.max(panel.y) > 2 * np.min(panel.y):
+        options.append(Chain([Log(), Differences([1]), *scaled]))
+    return options
+
+
+def choose(
+    options: Sequence[Option],
+    make_fit: Callable[[str, Chain, int], Callable[[Panel], Fitted]],
+    panel: Panel,
+    h: int,
+) -> tuple[Option, dict[str, float]]:
+    """The option of least back-test error, and the errors of all.
+
+    The error is the root mean squared error of each series over its one-step changes, averaged over the series judged,
+    from three origins h rows apart (fewer where series are short). Equal ones go to the first.
+    """
+    pooled = panel.take(_spread(panel.n_series, MAX_POOLED))
+    judged = _spread(pooled.n_series, MAX_JUDGED)
+    longest = int(np.max(panel.sizes))
+    n_windows = int(np.clip((longest // 2) // h, 1, N_WINDOWS))
+    errors = {}
+    for scope, chain in options:
+        sample = pooled if scope == "global" else pooled.take(judged)
+        y, forecast = roll(make_fit(scope, chain, h), sample, h, n_windows, h, False)
+        each = scaled_errors(y, forecast, sample)
+        each = each[judged] if scope == "global" else each
+        known = each[~np.isnan(each)]
+        errors[_describe(scope, chain)] = float(np.mean(known)) if len(known) else np.inf
+    best = min(range(len(options)), key=lambda i: list(errors.values())[i])
+    return options[best], errors
+
+
+def _spread(n: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+def _describe(scope: str, chain: Chain) -> str:
+    names = " + ".join(repr(step) for step in chain.steps)
+    return f"{scope}: {names or 'no transform'}"

@@ -1,0 +1,171 @@
+"""Columns for the model: lags, statistics of lags, the calendar; chosen from frequency and length, or stated."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from coreforecast.lag_transforms import Lag
+
+from ._panel import Array, grouped
+from .lag_transforms import RollingMean, RollingStd, kernel_of
+
+__all__ = ["Features", "choose_features", "season_of"]
+
+DateFeature = str | Callable[[Any], Any]
+
+# Season length and calendar columns by the unit of the frequency, pandas' and polars' words alike.
+_UNITS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "s": (60, ("minute",)),
+    "min": (60, ("minute", "hour")),
+    "h": (24, ("hour", "dayofweek")),
+    "d": (7, ("dayofweek", "month")),
+    "b": (5, ("dayofweek", "month")),
+    "w": (52, ("month",)),
+    "mo": (12, ("month",)),
+    "q": (4, ("quarter",)),
+    "y": (1, ()),
+}
+# Other words (MS, QE, YS, 1m, ...) by their first letter.
+_UNIT_OF_LETTER = {letter: unit for letters, unit in [
+    ("S", "s"), ("Tm", "min"), ("H", "h"), ("D", "d"), ("B", "b"), ("W", "w"), ("M", "mo"), ("Q", "q"), ("YA", "y"),
+] for letter in letters}  # fmt: skip
+
+# Older words of pandas, which mlforecast's users write, and those that last.
+_ATTRIBUTES = {"dayofweek": "day_of_week", "weekday": "day_of_week", "dayofyear": "day_of_year"}
+
+
+def season_of(freq: str | int) -> tuple[int, tuple[str, ...]]:
+    """Season length (1: none known) and calendar columns that go with a frequency.
+
+    Examples
+    --------
+    >>> from softboost.forecast._features import season_of
+    >>> season_of("ME"), season_of("15min"), season_of("1mo"), season_of(1)
+    ((12, ('month',)), (96, ('minute', 'hour')), (12, ('month',)), (1, ()))
+    """
+    if not isinstance(freq, str):
+        return 1, ()
+    word = freq.lstrip("0123456789")
+    count = int(freq[: len(freq) - len(word)] or 1)
+    unit = word.split("-")[0]
+    if unit not in _UNITS:
+        unit = _UNIT_OF_LETTER.get(unit[:1], "")
+    if unit not in _UNITS:
+        return 1, ()
+    season, calendar = _UNITS[unit]
+    if count == 1:
+        return season, calendar
+    if unit == "min" and 1440 % count == 0:
+        return 1440 // count, calendar
+    if unit == "mo" and count == 3:
+        return _UNITS["q"]
+    return (season // count, calendar) if season % count == 0 else (1, calendar)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Which columns the model sees.
+
+    Attributes
+    ----------
+    lags : list of int
+        1 is the value before.
+    lag_transforms : dict of int to list
+        Statistics of the values up to that lag.
+    date_features : list of str or callable
+        Attributes of a pandas DatetimeIndex, or functions of one.
+    """
+
+    lags: Sequence[int] = ()
+    lag_transforms: dict[int, Sequence[Any]] = field(default_factory=dict)
+    date_features: Sequence[DateFeature] = ()
+
+    def __post_init__(self) -> None:
+        for lag in [*self.lags, *self.lag_transforms]:
+            if not isinstance(lag, (int, np.integer)) or lag < 1:
+                raise ValueError(f"lags must be integers of at least 1, got {lag!r}; 1 is the value before")
+
+    def kernels(self) -> list[tuple[str, Any]]:
+        """Name and coreforecast kernel of every column made from the past."""
+        out = [(f"lag{lag}", Lag(lag)) for lag in self.lags]
+        out += [kernel_of(t, lag) for lag, transforms in self.lag_transforms.items() for t in transforms]
+        return out
+
+    def names(self) -> list[str]:
+        """Names of the columns made from the past, then of the calendar's."""
+        return [name for name, _ in self.kernels()] + [_date_name(f) for f in self.date_features]
+
+    def of_rows(self, z: Array, indptr: Array) -> Array:
+        """Columns made from the past for every row, NaN where the past does not reach (n_rows, n_columns)."""
+        values = grouped(z, indptr)
+        columns = [kernel.transform(values) for _, kernel in self.kernels()]
+        return np.column_stack(columns) if columns else np.empty((len(z), 0))
+
+    def ahead(self, z: Array, indptr: Array) -> Ahead:
+        """Columns for the row after the last one of every series, step by step."""
+        return Ahead(self, z, indptr)
+
+    def calendar(self, times: Array) -> Array:
+        """Columns made from the time of rows (n_rows, n_date_features)."""
+        if not self.date_features:
+            return np.empty((len(times), 0))
+        if times.dtype.kind != "M":
+            raise ValueError(f"date_features={self.date_features!r} need dates, but the time column holds integers")
+        index = pd.DatetimeIndex(times)
+        columns = [f(index) if callable(f) else getattr(index, _ATTRIBUTES.get(f, f)) for f in self.date_features]
+        return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+
+
+class Ahead:
+    """Columns made from the past for the next row of each series, while values are appended."""
+
+    def __init__(self, features: Features, z: Array, indptr: Array) -> None:
+        self._values = grouped(z, indptr)
+        self._kernels = [copy.copy(kernel) for _, kernel in features.kernels()]
+        for kernel in self._kernels:
+            if "Expanding" in type(kernel).__name__ or "Exponentially" in type(kernel).__name__:
+                kernel.transform(self._values)  # these go on from what they have seen
+
+    def columns(self) -> Array:
+        """Columns of the row ahead (n_series, n_columns)."""
+        columns = [kernel.update(self._values).copy() for kernel in self._kernels]
+        return np.column_stack(columns) if columns else np.empty((len(self._values.indptr) - 1, 0))
+
+    def append(self, z: Array) -> None:
+        """One more value for each series."""
+        self._values = self._values._append(grouped(z, np.arange(len(z) + 1)))
+
+
+def _date_name(feature: DateFeature) -> str:
+    return feature if isinstance(feature, str) else getattr(feature, "__name__", repr(feature))
+
+
+def choose_features(freq: str | int, season: int, length: int, has_dates: bool) -> Features:
+    """Columns for series of this frequency, season length and (typical) length.
+
+    Lags reach back at most a sixth of the series, and at most two seasons or eight values, whichever is more, but never
+    beyond 24; seasonal lags are taken where three seasons have been seen; means over two or three windows and one
+    standard deviation where there are four windows of that length. The calendar needs two years of it.
+
+    Examples
+    --------
+    >>> from softboost.forecast._features import choose_features
+    >>> features = choose_features("QS", 4, 60, has_dates=True)
+    >>> features.lags, features.date_features
+    ([1, 2, 3, 4, 5, 6, 7, 8], ['quarter'])
+    """
+    reach = min(24, max(8, 2 * season))
+    lags = list(range(1, max(1, min(reach, length // 6)) + 1))
+    if season > 1:
+        lags += [m for m in (season, season + 1, 2 * season) if m not in lags and 3 * m <= length]
+    windows = sorted({w for w in (4, season, 2 * season) if 4 <= w <= 104 and 4 * w <= length})
+    statistics: list[Any] = [RollingMean(w, min_samples=2) for w in windows[:3]]
+    if windows:
+        statistics.append(RollingStd(windows[-1], min_samples=2))
+    calendar = season_of(freq)[1] if has_dates and season > 1 and length >= 2 * season else ()
+    return Features(lags, {1: statistics} if statistics else {}, list(calendar))

@@ -1,0 +1,349 @@
+"""Long frames in and out: the one file of the package that knows pandas and polars.
+
+A frame has a row for each series and time. It is checked here, and every complaint names the row.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import utilsforecast.processing as ufp
+from utilsforecast.preprocessing import fill_gaps
+from utilsforecast.validation import ensure_time_dtype, validate_freq
+
+from ._panel import Array, Future, Panel
+
+__all__ = ["LongFrame", "Names", "add_columns", "concatenate", "infer_freq", "read_future", "read_long", "take"]
+
+MAX_CATEGORIES = 32
+Categories = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Columns of a long frame."""
+
+    id: str = "unique_id"
+    time: str = "ds"
+    target: str = "y"
+
+
+@dataclass
+class LongFrame:
+    """A checked frame: sorted, with its series as arrays.
+
+    Attributes
+    ----------
+    native : pandas or polars frame
+        Rows sorted by series and time.
+    ids : pandas or polars series
+        One id for each series, in the order of the panel.
+    panel : Panel
+    exog, static : list of str
+        Columns of the frame that are known ahead, and those that never change within a series.
+    categories : dict of str to list of str
+        Values, each with a 0/1 column, of columns that are no numbers.
+    """
+
+    native: Any
+    names: Names
+    freq: str | int
+    ids: Any
+    panel: Panel
+    exog: list[str]
+    static: list[str]
+    categories: Categories
+
+    def id_list(self) -> list[Any]:
+        return list(self.ids.to_list())
+
+    def future(self, h: int) -> Any:
+        """Frame with ids and the next ``h`` times of every series."""
+        last = take(self.native[[self.names.time]], self.panel.indptr[1:] - 1)[self.names.time]
+        return ufp.make_future_dataframe(self.ids, last, self.freq, h, self.names.id, self.names.time)
+
+    def rows(self, rows: Array, before: Array, columns: dict[str, Array]) -> Any:
+        """Frame with ids, times and targets of ``rows``, cutoffs (times of the rows ``before``) and new columns."""
+        names = self.names
+        frame = take(self.native[[names.id, names.time, names.target]], rows)
+        cutoff = take(self.native[[names.time]], before)[names.time]
+        frame = ufp.assign_columns(frame, "cutoff", cutoff)
+        return add_columns(frame, columns)
+
+
+def add_columns(frame: Any, columns: dict[str, Array]) -> Any:
+    """The frame with columns of numbers behind the others."""
+    for name, values in columns.items():
+        frame = ufp.assign_columns(frame, name, values)
+    return frame
+
+
+def take(frame: Any, rows: Array) -> Any:
+    """These rows of a frame, numbered anew."""
+    return ufp.drop_index_if_pandas(ufp.take_rows(frame, rows))
+
+
+def concatenate(first: Any, second: Any) -> Any:
+    """Rows of two frames of one kind; columns in the order of the first."""
+    if type(first) is not type(second):
+        new, old = (type(frame).__module__.split(".")[0] for frame in (second, first))
+        raise TypeError(f"new rows come as {new}, but the model was fitted on {old}; use one kind")
+    missing = [c for c in first.columns if c not in second.columns]
+    if missing:
+        raise ValueError(f"new rows lack the columns {missing}, which the model was fitted with")
+    return ufp.vertical_concat([first, second[list(first.columns)]])
+
+
+def infer_freq(df: Any, names: Names) -> str | int:
+    """The frequency of the longest run of the first series, as pandas or polars (by the kind of frame) write it."""
+    first = nw.from_native(df, eager_only=True).get_column(names.id)[0]
+    native = nw.from_native(df, eager_only=True).filter(nw.col(names.id) == first).to_native()
+    times = ensure_time_dtype(native, names.time)[names.time].to_numpy()
+    times = np.sort(times)
+    if times.dtype.kind in "iu":
+        steps = np.diff(times)
+        return int(np.median(steps)) if len(steps) else 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pandas announces that the answer will be an offset; both are taken
+        found: Any = pd.infer_freq(pd.DatetimeIndex(times)) if len(times) > 2 else None
+    if found is None:
+        raise ValueError(
+            f"freq cannot be told from series {first!r} ({len(times)} rows, or uneven times); pass it, "
+            "e.g. freq='D', 'MS' or 'QS' for pandas, '1d', '1mo' or '1q' for polars, 1 for integers"
+        )
+    word = str(getattr(found, "freqstr", found))
+    return word if isinstance(df, pd.DataFrame) else _polars_word(word)
+
+
+def _polars_word(word: str) -> str:
+    unit = word.lstrip("0123456789")
+    count = int(word[: len(word) - len(unit)] or 1)
+    letters = {"D": "d", "W": "w", "M": "mo", "Q": "q", "Y": "y", "h": "h", "m": "m", "s": "s"}
+    known = letters.get(unit[:1])
+    if known is None:
+        raise ValueError(f"the times look like pandas' freq {word!r}, for which polars has no word; pass freq")
+    return f"{count}{known}"
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_long(
+    df: Any,
+    freq: str | int,
+    names: Names,
+    *,
+    static: list[str] | None = None,
+    gaps: str = "raise",
+    categories: Categories | None = None,
+) -> LongFrame:
+    """Check a long frame and take it apart.
+
+    ``gaps`` is "raise", "interpolate" or "forward": what to do about times without a row and values that are missing.
+    ``static`` None takes the columns that never change within a series. ``categories`` are those of an earlier frame.
+    """
+    df = _checked_columns(df, names)
+    df = ensure_time_dtype(df, names.time)
+    _refuse_nulls(df, names)
+    validate_freq(df[names.time], freq)
+    order = ufp.maybe_compute_sort_indices(df, names.id, names.time)
+    original = np.arange(len(df)) if order is None else np.asarray(order)
+    df = ufp.drop_index_if_pandas(df if order is None else ufp.take_rows(df, order))
+    if gaps != "raise":
+        _check_times(df, freq, names, original, gaps_too=False)
+        df = fill_gaps(df, freq, end="per_serie", id_col=names.id, time_col=names.time)
+        original = np.arange(len(df))
+    _check_times(df, freq, names, original)
+    counts = ufp.counts_by_id(df, names.id)
+    indptr = np.concatenate([[0], np.cumsum(counts["counts"].to_numpy())]).astype(np.int64)
+    y = _target(df, names, indptr, original, gaps)
+    extra = [c for c in df.columns if c not in (names.id, names.time, names.target)]
+    static_names = _static_columns(df, extra, indptr, static, names)
+    exog_names = [c for c in extra if c not in static_names]
+    categories = dict(categories or {})
+    exog = _matrix(df, exog_names, categories)
+    static_values = _matrix(ufp.take_rows(df, indptr[:-1]), static_names, categories)
+    panel = Panel(y, indptr, _clock(df[names.time]), exog, static_values)
+    return LongFrame(df, names, freq, counts[names.id], panel, exog_names, static_names, categories)
+
+
+def _checked_columns(df: Any, names: Names) -> Any:
+    try:
+        wide = nw.from_native(df, eager_only=True)
+    except TypeError:
+        raise TypeError(f"df must be a pandas or polars frame, got {type(df).__name__}") from None
+    missing = [c for c in (names.id, names.time, names.target) if c not in wide.columns]
+    if missing:
+        raise ValueError(
+            f"df has no column {missing}; it has {wide.columns}. Rename columns, or pass id_col, time_col, target_col"
+        )
+    if len(wide) == 0:
+        raise ValueError("df has no rows")
+    target = wide.get_column(names.target)
+    if not (target.dtype.is_numeric() or target.dtype == nw.Boolean):
+        what = f"has dtype {target.dtype}{_first_text(target)}"
+        raise ValueError(f"column {names.target!r} must hold numbers, but {what}")
+    return df
+
+
+def _first_text(column: nw.Series[Any]) -> str:
+    for row, value in enumerate(column.to_list()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return f": row {row} holds {value!r}"
+    return ""
+
+
+def _refuse_nulls(df: Any, names: Names) -> None:
+    frame = nw.from_native(df, eager_only=True)
+    for name in (names.id, names.time):
+        null = frame.get_column(name).is_null().to_numpy()
+        if null.any():
+            raise ValueError(f"column {name!r} is empty in row {int(np.argmax(null))}; fill it or drop the row")
+
+
+def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_too: bool = True) -> None:
+    """No time twice, and none left out, within a series."""
+    frame = nw.from_native(df, eager_only=True)
+    ids = frame.get_column(names.id)
+    same = (ids[1:].to_numpy() == ids[:-1].to_numpy()) if len(ids) > 1 else np.zeros(0, dtype=bool)
+    times = df[names.time]
+    now = _clock(times)
+    twice = same & (now[1:] == now[:-1])
+    if twice.any():
+        row = int(np.argmax(twice))
+        raise ValueError(
+            f"rows {original[row]} and {original[row + 1]} are both series {ids[row]!r} at {names.time}={times[row]}; "
+            "keep one of them, or sum them up"
+        )
+    expected = _clock(ufp.offset_times(times, freq, 1))
+    gap = same & (now[1:] != expected[:-1])
+    if gaps_too and gap.any():
+        row = int(np.argmax(gap))
+        raise ValueError(
+            f"series {ids[row]!r} goes from {times[row]} (row {original[row]}) to {times[row + 1]} (row "
+            f"{original[row + 1]}), but freq={freq!r} expects {expected[row]} next; correct freq, add the missing "
+            "rows, or set gaps='interpolate' or gaps='forward'"
+        )
+
+
+def _target(df: Any, names: Names, indptr: Array, original: Array, gaps: str) -> Array:
+    y = nw.from_native(df, eager_only=True).get_column(names.target).cast(nw.Float64).to_numpy()
+    y = np.array(y, dtype=np.float64)
+    bad = np.isinf(y) if gaps != "raise" else ~np.isfinite(y)
+    if bad.any():
+        row = int(np.argmax(bad))
+        where = f"row {original[row]} (series {df[names.id][row]!r}, {names.time}={df[names.time][row]})"
+        help_ = "" if np.isinf(y[row]) else ", or set gaps='interpolate' or gaps='forward'"
+        raise ValueError(f"column {names.target!r} holds {y[row]} in {where}; give it a value or drop the row{help_}")
+    if np.isnan(y).any():
+        for start, stop in pairwise(indptr):
+            y[start:stop] = _filled(y[start:stop], gaps)
+    return y
+
+
+def _filled(y: Array, how: str) -> Array:
+    known = np.flatnonzero(~np.isnan(y))
+    if len(known) == 0:
+        return np.zeros_like(y)
+    if how == "forward":
+        return y[known[np.maximum(np.searchsorted(known, np.arange(len(y)), side="right") - 1, 0)]]
+    return np.interp(np.arange(len(y)), known, y[known])
+
+
+def _clock(times: Any) -> Array:
+    """Times as integers or as datetime64 of the local clock."""
+    column = nw.from_native(times, series_only=True)
+    if column.dtype == nw.Date:
+        column = column.cast(nw.Datetime("us"))
+    if isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is not None:
+        column = column.dt.replace_time_zone(None)
+    values = column.to_numpy()
+    return values.astype("datetime64[ns]") if values.dtype.kind == "M" else values.astype(np.int64)
+
+
+def _static_columns(df: Any, extra: list[str], indptr: Array, static: list[str] | None, names: Names) -> list[str]:
+    for name in static or []:
+        if name not in extra:
+            raise ValueError(f"static_features names {name!r}, which df does not have; it has {extra}")
+    constant = []
+    for name in extra if static is None else static:
+        changes = _changes(df, name, indptr)
+        if not changes.any():
+            constant.append(name)
+        elif static is not None:
+            series = df[names.id][int(np.argmax(changes))]
+            raise ValueError(f"static_features names {name!r}, but it changes within series {series!r}")
+    return constant
+
+
+def _changes(df: Any, name: str, indptr: Array) -> Array:
+    """For each row, whether a column's value differs from the first of its series (nulls do not count)."""
+    column = nw.from_native(df, eager_only=True).get_column(name)
+    values = np.array(column.to_list(), dtype=object)
+    first = np.repeat(values[indptr[:-1]], np.diff(indptr))
+    null = column.is_null().to_numpy() | np.array([v != v for v in values], dtype=bool)
+    return (values != first) & ~null
+
+
+def _matrix(df: Any, columns: list[str], categories: Categories) -> Array:
+    """Columns as numbers; text and categories become 0/1 columns, whose values are learned into ``categories``."""
+    frame = nw.from_native(df, eager_only=True)
+    out = []
+    for name in columns:
+        column = frame.get_column(name)
+        if (column.dtype.is_numeric() or column.dtype == nw.Boolean) and name not in categories:
+            out.append(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
+            continue
+        if isinstance(column.dtype, (nw.Datetime, nw.Date, nw.Duration)):
+            raise ValueError(f"column {name!r} holds times; turn it into numbers or drop it")
+        values = np.array(["" if v is None or v != v else str(v) for v in column.to_list()])
+        if name not in categories:
+            found, counts = np.unique(values, return_counts=True)
+            frequent = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
+            categories[name] = sorted(str(v) for v in found[frequent])
+        out.extend((values == value).astype(np.float64) for value in categories[name])
+    return np.column_stack(out) if out else np.empty((len(frame), 0))
+
+
+def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
+    """Frame of ids and the next ``h`` times, and what ``X_df`` says about them."""
+    future = long.future(h)
+    names, n_series = long.names, long.panel.n_series
+    times = _clock(future[names.time]).reshape(n_series, h)
+    if not long.exog:
+        return future, Future(times, np.empty((n_series, h, 0)))
+    if X_df is None:
+        raise ValueError(f"the model was fitted with {long.exog}, which change in time; pass their future as X_df")
+    joined = _join(future, X_df, names, long.exog)
+    exog = _matrix(joined, long.exog, long.categories)
+    return future, Future(times, exog.reshape(n_series, h, -1))
+
+
+def _join(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any:
+    left = nw.from_native(future, eager_only=True).with_row_index("_row")
+    right = nw.from_native(ensure_time_dtype(X_df, names.time), eager_only=True)
+    missing = [c for c in [names.id, names.time, *columns] if c not in right.columns]
+    if missing:
+        raise ValueError(f"X_df lacks the columns {missing}; it has {right.columns}")
+    keys = [names.id, names.time]
+    right = right.select(*keys, *columns, nw.lit(1).alias("_given"))
+    right = right.with_columns(*[nw.col(key).cast(left.schema[key]) for key in keys])
+    if len(right.unique(subset=keys)) < len(right):
+        raise ValueError(f"X_df has several rows for one {names.id} and {names.time}; keep one of each")
+    joined = left.join(right, on=keys, how="left").sort("_row")
+    absent = joined.get_column("_given").is_null().to_numpy()
+    if absent.any():
+        row = int(np.argmax(absent))
+        raise ValueError(
+            f"X_df has no row for series {joined.get_column(names.id)[row]!r} at {joined.get_column(names.time)[row]}"
+            f" ({int(absent.sum())} of {len(absent)} are missing)"
+        )
+    return joined.to_native()

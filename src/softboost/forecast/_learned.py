@@ -1,0 +1,146 @@
+"""One fit: target transforms, features and model, for one series or for many pooled; arrays in, arrays out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+
+from ._features import Features
+from ._panel import Array, Future, Panel
+from .target_transforms import Chain
+
+__all__ = ["Learned", "Settings"]
+
+STRATEGIES = ("recursive", "direct", "direct_each")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one fit is made of."""
+
+    model: Any
+    strategy: str
+    h: int
+    features: Features
+    transforms: Chain
+
+
+class Learned:
+    """A fitted model with what it needs to go from histories to forecasts.
+
+    Recursive: one model of the next value, fed with its own forecasts. Direct: one model whose target is the vector
+    of the next h values. Direct each: h models, one for each step.
+    """
+
+    def __init__(self, settings: Settings, panel: Panel) -> None:
+        self.settings = settings
+        self.transforms = settings.transforms.fit(panel.y, panel.indptr)
+        z, _ = self.transforms.apply(panel.y, panel.indptr)
+        self.models: list[Any] = []
+        for X, y in self._training_sets(panel, z, np.ones(len(z), dtype=bool)):
+            self.models.append(_able(settings.model, y).fit(X, y))
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def _training_sets(self, panel: Panel, z: Array, wanted: Array) -> list[tuple[Array, Array]]:
+        """X and y for each model, rows in time order; ``wanted`` marks rows whose value may be a target."""
+        settings, features = self.settings, self.settings.features
+        past = features.of_rows(z, panel.indptr)
+        static = np.repeat(panel.static, panel.sizes, axis=0)
+        order = np.argsort(panel.times, kind="stable")
+        if settings.strategy == "recursive":
+            known = np.column_stack([features.calendar(panel.times), panel.exog, static])
+            rows = order[(wanted & ~np.isnan(z))[order]]
+            return [(np.column_stack([past[rows], known[rows]]), z[rows])]
+        ends = np.repeat(panel.indptr[1:], panel.sizes)
+        if settings.strategy == "direct":
+            steps = np.arange(settings.h)
+            whole = np.arange(len(z)) + settings.h <= ends
+            rows = order[whole[order]]
+            rows = rows[wanted[rows + settings.h - 1]]
+            y = z[rows[:, None] + steps]
+            fine = ~np.isnan(y).any(axis=1)
+            rows, y = rows[fine], y[fine]
+            future = Future(panel.times[rows[:, None] + steps], panel.exog[rows[:, None] + steps])
+            X = np.column_stack([past[rows], self._known(future, static[rows])])
+            return [(X, y if settings.h > 1 else y[:, 0])]
+        sets = []
+        for step in range(settings.h):
+            rows = order[(np.arange(len(z)) + step < ends)[order]]
+            rows = rows[wanted[rows + step] & ~np.isnan(z[rows + step])]
+            then = rows + step
+            known = np.column_stack([features.calendar(panel.times[then]), panel.exog[then], static[rows]])
+            sets.append((np.column_stack([past[rows], known]), z[then]))
+        return sets
+
+    def _known(self, future: Future, static: Array) -> Array:
+        """Columns known ahead, for a model of all steps: the calendar of the first, exogenous columns of all."""
+        calendar = self.settings.features.calendar(future.times[:, 0])
+        return np.column_stack([calendar, future.exog.reshape(len(future.exog), -1), static])
+
+    def learn(self, panel: Panel, series: Array, n_new: Array) -> None:
+        """Go on learning from the last ``n_new`` rows of each series, with the model's own ``partial_fit``."""
+        z, _ = self.transforms.take(series).apply(panel.y, panel.indptr)
+        position = np.arange(len(z))
+        wanted = position >= np.repeat(panel.indptr[1:] - n_new, panel.sizes)
+        for model, (X, y) in zip(self.models, self._training_sets(panel, z, wanted), strict=True):
+            if not hasattr(model, "partial_fit"):
+                raise ValueError(
+                    f"{type(model).__name__} has no partial_fit; use refit=True or an integer, or learn=False"
+                )
+            if len(y):
+                model.partial_fit(X, y)
+
+    # -- forecasting ---------------------------------------------------------------------------------------------
+
+    def predict(self, panel: Panel, series: Array, future: Future) -> Array:
+        """Forecasts of shape (n_series, h) that follow the histories of ``panel``.
+
+        ``series[i]`` is the number, at fit time, of the i-th history: scalers learned then are used now.
+        """
+        z, inverse = self.transforms.take(series).apply(panel.y, panel.indptr)
+        h = future.times.shape[1]
+        settings, ahead = self.settings, self.settings.features.ahead(z, panel.indptr)
+        if settings.strategy == "recursive":
+            out = self._recursive(ahead, panel.static, future, h)
+        elif settings.strategy == "direct":
+            X = np.column_stack([ahead.columns(), self._known(future, panel.static)])
+            out = self.models[0].predict(X).reshape(panel.n_series, h)
+        else:
+            past = ahead.columns()
+            out = np.column_stack([
+                model.predict(np.column_stack([past, self._step(future, step, panel.static)]))
+                for step, model in enumerate(self.models[:h])
+            ])  # fmt: skip
+        return inverse(np.ascontiguousarray(out, dtype=np.float64))
+
+    def _step(self, future: Future, step: int, static: Array) -> Array:
+        calendar = self.settings.features.calendar(future.times[:, step])
+        return np.column_stack([calendar, future.exog[:, step], static])
+
+    def _recursive(self, ahead: Any, static: Array, future: Future, h: int) -> Array:
+        out = np.empty((len(static), h))
+        for step in range(h):
+            if step:
+                ahead.append(out[:, step - 1])
+            X = np.column_stack([ahead.columns(), self._step(future, step, static)])
+            out[:, step] = self.models[0].predict(X)
+        return out
+
+
+def _able(model: Any, y: Array) -> Any:
+    """A fresh copy of the model, helped where it cannot take missing values or several outputs by itself."""
+    model = clone(model)
+    tags = get_tags(model)
+    if y.ndim == 2 and not tags.target_tags.multi_output:
+        model = MultiOutputRegressor(model)
+    if not tags.input_tags.allow_nan:
+        model = make_pipeline(SimpleImputer(keep_empty_features=True), model)
+    return model

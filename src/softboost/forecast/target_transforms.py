@@ -1,0 +1,266 @@
+"""Transforms of the target, one small class each: learned per series from training rows, inverted in forecasts.
+
+The names are mlforecast's where it has the same thing. A transform is learned once with :meth:`TargetTransform.fit`;
+applying it gives the transformed history and the function that takes forecasts back.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from coreforecast import scalers
+
+from ._panel import Array, equal_groups, grouped
+
+__all__ = ["Differences", "LocalMinMaxScaler", "LocalRobustScaler", "LocalStandardScaler", "Log", "TargetTransform"]
+
+Inverse = Callable[[Array], Array]
+
+
+class TargetTransform(ABC):
+    """A change of the target that can be undone.
+
+    ``n_lost`` rows at the start of each series have no transformed value. ``pointwise`` says that the transform is
+    one increasing function of y for all series and times, so that intervals may be formed on its scale.
+    """
+
+    n_lost: int = 0
+    pointwise: bool = False
+
+    def fit(self, y: Array, indptr: Array) -> TargetTransform:
+        """A copy that has learned what it needs from training rows."""
+        return copy.copy(self)
+
+    def take(self, series: Array) -> TargetTransform:
+        """What was learned, for these series."""
+        return self
+
+    def join(self, other: TargetTransform) -> TargetTransform:
+        """What was learned here, and behind it what another of the same kind has learned from other series."""
+        return self
+
+    def with_stats(self, stats: Any, n_series: int) -> TargetTransform:
+        """A copy that has learned ``stats``, as a file holds them."""
+        if stats is not None:
+            raise ValueError(f"{self!r} learns nothing, but the file holds something for it")
+        return self
+
+    @abstractmethod
+    def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
+        """The transformed history, and the function that takes forecasts (n_series, h) back to the scale of y."""
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.endswith("_"))
+        return f"{type(self).__name__}({settings})"
+
+
+class Log(TargetTransform):
+    """``log(y + offset)``: errors count relative to the level, and intervals never cross ``-offset``.
+
+    Parameters
+    ----------
+    offset : float, default=0.0
+        Added before taking the logarithm; 1.0 lets zeros through.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import Log
+    >>> z, inverse = Log().apply(np.array([1.0, np.e]), np.array([0, 2]))
+    >>> z
+    array([0., 1.])
+    """
+
+    pointwise = True
+
+    def __init__(self, offset: float = 0.0) -> None:
+        self.offset = offset
+
+    def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
+        least = np.min(y, initial=np.inf, where=~np.isnan(y))
+        if least + self.offset <= 0:
+            raise ValueError(
+                f"Log(offset={self.offset!r}) needs y + offset > 0, but the smallest y is {least:g}; "
+                "use a larger offset or leave the transform out"
+            )
+        return np.log(y + self.offset), lambda z: np.exp(np.minimum(z, 700.0)) - self.offset
+
+
+class Differences(TargetTransform):
+    """Differences at the given lags, one after the other: 1 takes out the trend, the season length the season.
+
+    Parameters
+    ----------
+    differences : iterable of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import Differences
+    >>> z, inverse = Differences([1]).apply(np.array([1.0, 3.0, 6.0]), np.array([0, 3]))
+    >>> z
+    array([nan,  2.,  3.])
+    >>> inverse(np.array([[4.0, 5.0]]))
+    array([[10., 15.]])
+    """
+
+    def __init__(self, differences: Iterable[int]) -> None:
+        self.differences = [int(d) for d in differences]
+        if not self.differences or min(self.differences) < 1:
+            raise ValueError(f"differences must be integers of at least 1, got {self.differences!r}")
+
+    @property
+    def n_lost(self) -> int:  # type: ignore[override]
+        return sum(self.differences)
+
+    def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
+        steps = [scalers.Difference(d) for d in self.differences]
+        for step in steps:
+            y = step.fit_transform(grouped(y, indptr))
+
+        def inverse(z: Array) -> Array:
+            for step in reversed(steps):
+                z = step.inverse_transform(equal_groups(z)).reshape(z.shape)
+            return z
+
+        return y, inverse
+
+
+class _Scaler(TargetTransform):
+    """Subtract an offset and divide by a scale, both learned from each series' training rows."""
+
+    stats_: Array
+
+    @abstractmethod
+    def _kernel(self) -> Any: ...
+
+    def fit(self, y: Array, indptr: Array) -> TargetTransform:
+        fitted = copy.copy(self)
+        stats = self._kernel().fit(grouped(y, indptr)).stats_
+        offset, scale = np.nan_to_num(stats[:, 0]), stats[:, 1]
+        constant = ~(scale > 1e-12 * np.abs(offset)) | ~np.isfinite(scale)
+        fitted.stats_ = np.column_stack([offset, np.where(constant, 1.0, scale)])
+        return fitted
+
+    def take(self, series: Array) -> TargetTransform:
+        taken = copy.copy(self)
+        taken.stats_ = self.stats_[series]
+        return taken
+
+    def with_stats(self, stats: Any, n_series: int) -> TargetTransform:
+        fine = isinstance(stats, np.ndarray) and stats.shape == (n_series, 2) and np.isfinite(stats).all()
+        if not fine or not (stats[:, 1] > 0).all():
+            raise ValueError(f"{self!r} needs an offset and a positive scale for each of {n_series} series")
+        made = copy.copy(self)
+        made.stats_ = stats
+        return made
+
+    def join(self, other: TargetTransform) -> TargetTransform:
+        assert isinstance(other, _Scaler)
+        joined = copy.copy(self)
+        joined.stats_ = np.vstack([self.stats_, other.stats_])
+        return joined
+
+    def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
+        offset, scale = self.stats_.T
+        sizes = np.diff(indptr)
+        z = (y - np.repeat(offset, sizes)) / np.repeat(scale, sizes)
+        return z, lambda z: z * scale[:, None] + offset[:, None]
+
+
+class LocalStandardScaler(_Scaler):
+    """Mean zero and unit variance for each series."""
+
+    def _kernel(self) -> Any:
+        return scalers.LocalStandardScaler()
+
+
+class LocalMinMaxScaler(_Scaler):
+    """Each series' training rows between zero and one."""
+
+    def _kernel(self) -> Any:
+        return scalers.LocalMinMaxScaler()
+
+
+class LocalRobustScaler(_Scaler):
+    """Median zero, and unit inter-quartile range or unit median absolute deviation, for each series.
+
+    Parameters
+    ----------
+    scale : {"iqr", "mad"}, default="iqr"
+    """
+
+    def __init__(self, scale: str = "iqr") -> None:
+        self.scale = scale
+
+    def _kernel(self) -> Any:
+        return scalers.LocalRobustScaler(self.scale)
+
+
+class Chain(TargetTransform):
+    """Transforms one after the other."""
+
+    def __init__(self, steps: Sequence[TargetTransform]) -> None:
+        self.steps = list(steps)
+
+    @property
+    def n_lost(self) -> int:  # type: ignore[override]
+        return sum(step.n_lost for step in self.steps)
+
+    def fit(self, y: Array, indptr: Array) -> Chain:
+        fitted = []
+        for step in self.steps:
+            fitted.append(step.fit(y, indptr))
+            y, _ = fitted[-1].apply(y, indptr)
+        return Chain(fitted)
+
+    def take(self, series: Array) -> Chain:
+        return Chain([step.take(series) for step in self.steps])
+
+    def join(self, other: TargetTransform) -> Chain:
+        assert isinstance(other, Chain)
+        return Chain([a.join(b) for a, b in zip(self.steps, other.steps, strict=True)])
+
+    def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
+        inverses = []
+        for step in self.steps:
+            y, inverse = step.apply(y, indptr)
+            inverses.append(inverse)
+
+        def undo(z: Array) -> Array:
+            for inverse in reversed(inverses):
+                z = inverse(z)
+            return z
+
+        return y, undo
+
+    def link(self, y: Array) -> tuple[Array, Inverse]:
+        """Values of y (any shape) on the scale of the leading pointwise steps, and the way back."""
+        pointwise = []
+        for step in self.steps:
+            if not step.pointwise:
+                break
+            pointwise.append(step)
+        z, inverse = Chain(pointwise).apply(y.ravel(), np.array([0, y.size]))
+        return z.reshape(y.shape), inverse
+
+
+def read_target_transforms(given: Any) -> Chain:
+    """A chain from what the user wrote: objects of this module, or mlforecast's of the same name."""
+    steps = []
+    for transform in given or []:
+        if isinstance(transform, TargetTransform):
+            steps.append(transform)
+            continue
+        name = type(transform).__name__
+        if name == "Differences":
+            steps.append(Differences(transform.differences))
+        elif name in ("LocalStandardScaler", "LocalMinMaxScaler"):
+            steps.append({"LocalStandardScaler": LocalStandardScaler, "LocalMinMaxScaler": LocalMinMaxScaler}[name]())
+        else:
+            raise ValueError(f"target_transforms holds {transform!r}; use those of softboost.forecast: {__all__[:-1]}")
+    return Chain(steps)

@@ -1,0 +1,270 @@
+"""Columns and learned features by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from softboost._choice import Member
+from softboost._regressor import SoftBoostRegressor
+
+__all__ = [
+    "describe_features",
+    "directions",
+    "dropped_features",
+    "encoded_names",
+    "feature_names",
+    "importances",
+    "linear_text",
+    "transform_matrix",
+]
+
+Array = NDArray[Any]
+
+
+def feature_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
+    """Names of the columns of X: those passed, those the model saw, or x0, x1, ..."""
+    check_is_fitted(model)
+    n = model.n_features_in_
+    if names is None:
+        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n)])
+    names = [str(name) for name in names]
+    if len(names) != n:
+        raise ValueError(f"feature_names has {len(names)} names, but the model was fitted on {n} columns")
+    return names
+
+
+def encoded_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
+    """Names of the columns that the model works on: those of X, then one a category and one a pattern of gaps."""
+    plain = feature_names(model, names)
+    columns = model.columns_
+    out = list(plain)
+    for j, categories in columns.categories.items():
+        out += [f"{plain[j]}={category}" for category in categories]
+    return out + [f"{plain[j]} missing" for j in columns.missing]
+
+
+def importances(model: SoftBoostRegressor, feature_names: Any = None) -> pd.Series[float]:
+    """Importances by name, the largest first; they sum to one.
+
+    The importance of a column is how much it moves the prediction, in units of its standard deviation: the size of its
+    slope in the linear part, plus for each tree its share of the gates (by the sizes of their weights on the column,
+    through Q) times the spread of the leaves, plus the mean size of the leaves' slopes on it.
+
+    Parameters
+    ----------
+    model : SoftBoostRegressor
+        A fitted model.
+    feature_names : sequence of str or None, default=None
+        Names of the columns; None takes those of the frame that the model was fitted on, or x0, x1, ...
+
+    Returns
+    -------
+    importances : pandas.Series of float
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from softboost import SoftBoostRegressor
+    >>> from softboost.inspection import importances
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> top = importances(SoftBoostRegressor().fit(X[:100], y[:100]))
+    >>> sorted(top.index[:2]), float(round(top.sum(), 6))
+    (['bmi', 's5'], 1.0)
+    """
+    names = _names(model, feature_names)
+    values = pd.Series(model.feature_importances_, index=names, name="importance", dtype=float)
+    return values.sort_values(ascending=False, kind="stable")
+
+
+_names = feature_names
+
+
+def dropped_features(model: SoftBoostRegressor, feature_names: Any = None) -> list[str]:
+    """Columns that cannot change any prediction of the model: their importance is exactly zero.
+
+    Parameters
+    ----------
+    model : SoftBoostRegressor
+        A fitted model.
+    feature_names : sequence of str or None, default=None
+        As in :func:`importances`.
+
+    Returns
+    -------
+    names : list of str
+        In the order of the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> X = np.random.default_rng(0).normal(size=(100, 20))
+    >>> model = SoftBoostRegressor(n_estimators=1, depth=1, feature_transform=None, init="constant", learning_rate=1.0)
+    >>> len(dropped_features(model.fit(X, X[:, 3]))) > 10
+    True
+    """
+    names = _names(model, feature_names)
+    return [name for name, value in zip(names, model.feature_importances_, strict=True) if value == 0.0]
+
+
+def describe_features(model: SoftBoostRegressor, feature_names: Any = None, share: float = 0.95) -> str:
+    """Two sentences: which columns carry the prediction, and which were dropped.
+
+    Parameters
+    ----------
+    model : SoftBoostRegressor
+        A fitted model.
+    feature_names : sequence of str or None, default=None
+        As in :func:`importances`.
+    share : float, default=0.95
+        Columns are named until their importances sum to this.
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 8))
+    >>> y = 2 * X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=100)
+    >>> print(describe_features(SoftBoostRegressor().fit(X, y)).split(".")[0])
+    2 of 8 columns carry 95% of the prediction: x0, x1
+    """
+    ranked = importances(model, feature_names)
+    dropped = dropped_features(model, feature_names)
+    if len(dropped) == len(ranked):
+        return f"All {len(ranked)} columns were dropped: the model predicts a constant."
+    needed = int(np.searchsorted(np.cumsum(ranked.to_numpy()), share - 1e-12)) + 1
+    names = _listed(list(ranked.index[:needed]))
+    carry = f"{needed} of {len(ranked)} columns carry {100 * share:.0f}% of the prediction: {names}."
+    if not dropped:
+        return f"{carry} No column was dropped altogether."
+    verb = "was" if len(dropped) == 1 else "were"
+    return f"{carry} {len(dropped)} {verb} dropped altogether: {_listed(dropped)}."
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def member_with_transform(model: SoftBoostRegressor) -> Member:
+    """The part of the model with a learned transform that has the largest weight."""
+    check_is_fitted(model)
+    found = [m for m in model.members_ if m.boosted is not None and m.boosted.path.transform is not None and m.stage]
+    if not found:
+        raise ValueError(
+            "this model holds no learned transform"
+            + (f" ({model.choice_.describe()})" if model.choice_ is not None else "")
+            + "; fit with feature_transform='linear' and init='constant' to see one"
+        )
+    return max(found, key=lambda m: m.weight)
+
+
+def transform_matrix(model: SoftBoostRegressor, k: int = -1, feature_names: Any = None) -> pd.DataFrame:
+    """Q after round ``k`` of the part with the largest weight that has a transform.
+
+    Q acts on standardised columns: an entry says how much a learned feature moves per standard deviation of a column.
+
+    Parameters
+    ----------
+    model : SoftBoostRegressor
+        A fitted model with a linear or diagonal transform.
+    k : int, default=-1
+        Round, counted from zero; negative numbers count from the end.
+    feature_names : sequence of str or None, default=None
+        As in :func:`importances`.
+
+    Returns
+    -------
+    Q : pandas.DataFrame of shape (n_components, n_columns)
+        Rows z1, z2, ...; columns by name, those that the screen before boosting left out at zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform="linear", init="constant").fit(X, np.tanh(X[:, 0]))
+    >>> transform_matrix(model).shape
+    (3, 3)
+    """
+    member = member_with_transform(model)
+    assert member.boosted is not None
+    assert member.boosted.path.transform is not None
+    names = encoded_names(model, feature_names)
+    rounds = member.boosted.rounds[: member.stage]
+    if not -len(rounds) <= k < len(rounds):
+        raise ValueError(f"k={k} is not a round of this model, which has {len(rounds)}; use 0 to {len(rounds) - 1}")
+    theta, _ = rounds[k]
+    assert theta is not None
+    matrix = member.boosted.path.transform.matrix(theta)
+    if matrix is None:
+        raise ValueError(
+            f"feature_transform {type(member.boosted.path.transform).__name__} is not linear, so it has no matrix Q"
+        )
+    Q = np.zeros((matrix.shape[0], len(names)))
+    Q[:, member.boosted.columns] = matrix
+    if member.anchor is not None:  # the view's differences to the anchor, as weights on the columns themselves
+        Q, _ = member.anchor.unview(Q)
+    return pd.DataFrame(Q, index=[f"z{a + 1}" for a in range(len(Q))], columns=names)
+
+
+def n_transform_rounds(model: SoftBoostRegressor) -> int:
+    """Rounds of the part that :func:`transform_matrix` shows."""
+    return member_with_transform(model).stage
+
+
+def linear_text(weights: Array, names: list[str], n_terms: int, digits: int = 2) -> str:
+    """``0.61 lag 1 - 0.32 lag 9 + ...``: the terms of largest size."""
+    order = [j for j in np.argsort(-np.abs(weights), kind="stable") if weights[j] != 0]
+    if not order:
+        return "0"
+    text = ""
+    for i, j in enumerate(order[:n_terms]):
+        sign = ("-" if weights[j] < 0 else "") if i == 0 else (" - " if weights[j] < 0 else " + ")
+        text += f"{sign}{abs(weights[j]):.{digits}g} {names[j]}"
+    return text + (" + ..." if len(order) > n_terms else "")
+
+
+def directions(model: SoftBoostRegressor, n_terms: int = 5, k: int = -1, feature_names: Any = None) -> list[str]:
+    """The learned features as combinations of named columns, the terms of largest weight first.
+
+    Parameters
+    ----------
+    model : SoftBoostRegressor
+        A fitted model with a linear or diagonal transform.
+    n_terms : int, default=5
+        Columns to write out a feature.
+    k : int, default=-1
+        Round, as in :func:`transform_matrix`.
+    feature_names : sequence of str or None, default=None
+        As in :func:`importances`.
+
+    Returns
+    -------
+    texts : list of str
+        One a row of Q, in standard deviations of the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> from softboost.transforms import Linear
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> transform = Linear(n_components=1, init="supervised")
+    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform=transform, init="constant")
+    >>> directions(model.fit(X, np.tanh(X[:, 0] - X[:, 1])), n_terms=2)[0].split()[:2]
+    ['z1', '=']
+    """
+    Q = transform_matrix(model, k, feature_names)
+    names = list(Q.columns)
+    return [f"{row} = {linear_text(values, names, n_terms)}" for row, values in zip(Q.index, Q.to_numpy(), strict=True)]

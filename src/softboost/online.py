@@ -1,0 +1,408 @@
+"""OnlineSoftBoostRegressor: soft trees on a stream, one row at a time, in bounded memory.
+
+The prediction is a weighted mean of experts (:class:`softboost._online_parts.Experts`) on four models: the running
+mean, a linear model, a linear model that forgets fast, and the full model, which is linear in the columns and in the
+leaves of a fixed number of soft trees on z = Q x. Every row
+
+1. updates the coefficients of all of them by recursive least squares with forgetting,
+2. moves the gates it says most about, and a few entries of Q, by a gradient step,
+3. goes into a ring of recent rows, on which now and then one tree is grown anew and kept if it predicts better.
+
+While rows are few the trees are grown anew all at once whenever their number has grown by a fifth, and again so after
+a drift, when rows from before it are dropped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._model_file import save as save_model
+from ._model_values import Codec, Fields, register
+from ._online_growth import TreeGrower
+from ._online_parts import (
+    DriftTest,
+    Experts,
+    RecentRows,
+    RecursiveLeastSquares,
+    RowEncoder,
+    RunningUnits,
+    SoftTrees,
+)
+from ._online_state import pack, unpack, unpack_encoder
+from ._validation import check_integer, check_number
+
+__all__ = ["OnlineSoftBoostRegressor"]
+
+Array = NDArray[Any]
+
+FAST_FORGETTING = 0.98
+INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standard units
+EXPERT_MEMORY = 0.99
+FORGET_EVERY = 16
+N_EXTRA_COLUMNS = 4  # columns of a leaf that its tree does not split on
+MAX_LEAF_COEFFICIENTS = 2048
+N_MOVED = 4  # trees whose gates a row moves, and rows of Q
+N_ENTRIES = 8  # entries of a row of Q that it moves
+MAX_STEP_ERROR = 3.0
+BOOSTING_RATE, REPLACING_RATE = 0.25, 0.5
+GROWTH = 1.2
+LEAST_ROWS = 10
+BETTER = 0.98
+NEW_VARIANCE = 0.1 * LEAF_PRIOR
+DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # more would be from before the change
+
+
+def _regressor_base() -> type:
+    """river's base class where river is installed, so that its tools know the model for a regressor."""
+    if importlib.util.find_spec("river") is None:
+        return object
+    base: type = importlib.import_module("river.base").Regressor
+    return base
+
+
+class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
+    """Soft trees and a linear model for streams: predict a row, see the truth, learn it, go on.
+
+    Speaks river's protocol, and derives from its ``Regressor`` where river is installed; river is not needed. Columns
+    and target are standardised as they come. Numbers, texts (categories), dates and truth values are understood; a
+    feature that is absent, None or NaN counts as its mean, one that was never seen before is taken in.
+
+    Parameters
+    ----------
+    n_trees : int, default=12
+        Soft trees. More follow finer structure and cost time; 0 leaves the linear models.
+    depth : int, default=2
+        Depth of the trees, 1 to 4.
+    forgetting : float, default=0.9995
+        Weight of a row relative to the next one, in (0, 1]. 1 never forgets; 0.99 remembers about 100 rows.
+    gate_learning_rate : float, default=0.005
+        Length of a row's gradient step on the gates.
+    transform_learning_rate : float, default=0.001
+        Length of a row's gradient step on Q.
+    buffer_size : int, default=1000
+        Recent rows that are kept to grow trees on, at least 128.
+    max_features : int, default=256
+        Most columns; a text takes one for each of its categories. Features that come later are ignored.
+    seed : int, default=0
+        Seed of the choice of rows that trees are grown on. The same rows and seed give the same model.
+
+    Attributes
+    ----------
+    n_rows_seen : int
+        Rows learned.
+    n_drifts : int
+        Times the errors rose so much that the model took the stream to have changed.
+
+    Examples
+    --------
+    >>> import random
+    >>> from softboost.online import OnlineSoftBoostRegressor
+    >>> model, draw = OnlineSoftBoostRegressor(), random.Random(0)
+    >>> errors = []
+    >>> for _ in range(300):
+    ...     x = {"a": draw.uniform(-1, 1), "b": draw.uniform(-1, 1)}
+    ...     y = abs(x["a"]) + x["b"]
+    ...     errors.append(abs(model.predict_one(x) - y))
+    ...     model.learn_one(x, y)
+    >>> sum(errors[200:]) < 0.2 * sum(errors[:100])
+    True
+    """
+
+    def __init__(
+        self,
+        n_trees: int = 12,
+        depth: int = 2,
+        forgetting: float = 0.9995,
+        gate_learning_rate: float = 0.005,
+        transform_learning_rate: float = 0.001,
+        buffer_size: int = 1000,
+        max_features: int = 256,
+        seed: int = 0,
+    ) -> None:
+        check_integer("n_trees", n_trees, 0, 1000)
+        check_integer("depth", depth, 1, 4)
+        check_number("forgetting", forgetting, above=0.0, most=1.0)
+        check_number("gate_learning_rate", gate_learning_rate, least=0.0, most=1.0)
+        check_number("transform_learning_rate", transform_learning_rate, least=0.0, most=1.0)
+        check_integer("buffer_size", buffer_size, 128, 1_000_000)
+        check_integer("max_features", max_features, 1, 2000)
+        check_integer("seed", seed, 0)
+        n_leaves = n_trees * 2**depth * (2**depth + N_EXTRA_COLUMNS)
+        if n_leaves > MAX_LEAF_COEFFICIENTS:
+            raise ValueError(
+                f"n_trees={n_trees} of depth={depth} have {n_leaves} leaf coefficients, more than "
+                f"{MAX_LEAF_COEFFICIENTS}; use fewer trees or a smaller depth"
+            )
+        self.n_trees, self.depth, self.forgetting = n_trees, depth, forgetting
+        self.gate_learning_rate, self.transform_learning_rate = gate_learning_rate, transform_learning_rate
+        self.buffer_size, self.max_features, self.seed = buffer_size, max_features, seed
+
+        self.n_rows_seen, self.n_drifts = 0, 0
+        self._encoder = RowEncoder(max_features)
+        self._units, self._target = RunningUnits(), RunningUnits()
+        self._target.grow(1)
+        self._range = np.array([math.inf, -math.inf])
+        self._trees = SoftTrees(n_trees, depth, 2**depth - 1 + N_EXTRA_COLUMNS)
+        self._Q = np.zeros((0, 0))
+        linear, leaves = np.array([INTERCEPT_PRIOR]), np.full(self._trees.n_basis, LEAF_PRIOR)
+        # The basis is ordered leaves, intercept, columns; the linear models know its tail alone.
+        self._models = [
+            RecursiveLeastSquares(linear, forgetting),
+            RecursiveLeastSquares(linear, min(FAST_FORGETTING, forgetting)),
+            RecursiveLeastSquares(np.concatenate([leaves, linear]), forgetting),
+        ]
+        self._experts = Experts(len(self._models) + 1, EXPERT_MEMORY)
+        self._rows = RecentRows(buffer_size, len(leaves) + 1)
+        self._drift = DriftTest()
+        self._next_build, self._next_tree = 2, 0
+        self._grower = TreeGrower(depth, N_EXTRA_COLUMNS, seed)
+        self._grow(len(self._encoder.slots))
+
+    # -- predicting ----------------------------------------------------------------------------------------------------
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """The target that goes with a row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name: numbers, texts, dates, truth values or None.
+
+        Returns
+        -------
+        float
+            0 before the first row was learned. Never further beyond the targets seen than their range is wide.
+        """
+        if self.n_rows_seen == 0:
+            return 0.0
+        *_, basis = self._see(self._units.standardised(self._encoder.encode(x)))
+        y = self._experts.combined(self._bases(basis)) * self._y_scale + float(self._target.centre[0])
+        low, high = self._range
+        return float(min(max(y, 2 * low - high), 2 * high - low))
+
+    def _see(self, x: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """z, what trees see of it, gates, leaf probabilities and the basis at standardised rows."""
+        z = x @ self._Q.T
+        seen, right, reach = self._trees.forward(z)
+        basis = np.concatenate([self._trees.basis(seen, reach), np.ones((*x.shape[:-1], 1)), x], axis=-1)
+        return z, seen, right, reach, basis
+
+    def _bases(self, basis: Array) -> Array:
+        """Predictions of the running mean and the three models, in standard units."""
+        mean = (self._target.mean[0] - self._target.centre[0]) / self._y_scale
+        return np.array([mean, *(model.coef @ basis[-len(model.coef) :] for model in self._models)])
+
+    @property
+    def _y_scale(self) -> float:
+        return float(self._target.scale[0]) or 1.0
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+        """Learn a row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name, as in :meth:`predict_one`.
+        y : float
+            The truth.
+        w : float, default=1.0
+            Weight; 2 counts the row about twice, 0 leaves it out.
+        """
+        y = float(y)
+        if not abs(y) < 1e100:
+            raise ValueError(f"y={y!r} is no finite number below 1e100; leave such rows out")
+        check_number("w", w, least=0.0)
+        row = self._encoder.encode(x, learn=True)
+        if w == 0.0:
+            return
+        if len(row) > len(self._Q):
+            self._grow(len(row) - len(self._Q))
+        z, seen, right, reach, basis = self._see(self._units.standardised(row))
+        if self.n_rows_seen:
+            self._update(z, seen, right, reach, basis, (y - float(self._target.centre[0])) / self._y_scale, w)
+        self.n_rows_seen += 1
+        self._units.update(row)
+        self._target.update(np.array([y]))
+        self._range = np.array([min(self._range[0], y), max(self._range[1], y)])
+        self._rows.append(row, z, basis, y, w)
+        self._maintain()
+
+    def _grow(self, n_new: int) -> None:
+        """Make room for features that were never seen before."""
+        n = len(self._Q)
+        Q = np.eye(n + n_new)
+        Q[:n, :n] = self._Q
+        self._Q, self._grower.end = Q, 0
+        self._units.grow(n_new)
+        self._rows.grow(n_new)
+        for model in self._models:
+            model.grow(np.full(n_new, LINEAR_PRIOR))
+
+    def _update(
+        self, z: Array, seen: Array, right: Array, reach: Array, basis: Array, truth: float, weight: float
+    ) -> None:
+        """Learn from the errors of the prediction."""
+        bases = self._bases(basis)
+        drifted = self._drift.update(self._experts.combined(bases) - truth)
+        self._experts.update(bases, truth, weight)
+        for model, base in zip(self._models, bases[1:], strict=True):
+            model.update(basis[-len(model.coef) :], truth - base, weight)
+            if self.n_rows_seen % FORGET_EVERY == 0:
+                model.forget(model.forgetting**-FORGET_EVERY)
+        if self._trees.grown.any():
+            error = min(max(truth - bases[-1], -MAX_STEP_ERROR), MAX_STEP_ERROR)
+            self._step(basis[-len(z) :], seen, right, reach, error * min(weight, 1.0))
+        if drifted:
+            self.n_drifts += 1
+            self._rows.n_rows = min(self._rows.n_rows, DRIFT_ROWS)
+            self._next_build, self._grower.end = 2 * DRIFT_ROWS, 0
+            for model in self._models:
+                model.forget(DRIFT_INFLATION)
+
+    def _step(self, x: Array, seen: Array, right: Array, reach: Array, error: float) -> None:
+        """One sparse gradient step: the gates of the trees that matter most at this row, and a few entries of Q."""
+        trees = self._trees
+        by_logit, by_seen = trees.gradients(seen, right, reach, self._models[-1].coef[: trees.n_basis])
+        top = np.argsort(-np.abs(by_logit).max(axis=1), kind="stable")[:N_MOVED]
+        move = by_logit[top] * (self.gate_learning_rate * error / (0.01 + float(np.sum(by_logit[top] ** 2))))
+        trees.weights[top] += move[:, :, None] * seen[top][:, None, :]
+        trees.bias[top] += move
+        by_z = np.bincount(trees.columns.ravel(), by_seen.ravel(), minlength=len(x))
+        components = np.argsort(-np.abs(by_z), kind="stable")[:N_MOVED]
+        entries = np.argsort(-np.abs(x), kind="stable")[:N_ENTRIES]
+        length = self.transform_learning_rate * error / ((0.01 + by_z @ by_z) * (1.0 + x @ x / len(x)))
+        self._Q[np.ix_(components, entries)] += length * np.outer(by_z[components], x[entries])
+
+    # -- growing trees on recent rows ----------------------------------------------------------------------------------
+
+    def _maintain(self) -> None:
+        """What is done now and then: new units, all trees anew, or one of them."""
+        n, size = self._rows.n_rows, self.buffer_size
+        due = n >= self._next_build and self._next_build <= size
+        if not due and self.n_rows_seen % FORGET_EVERY == 0:
+            due = self._units.have_shifted() or self._target.have_shifted()
+        if due:
+            self._build()
+            self._next_build = max(n + 1, math.ceil(n * GROWTH)) if n < size else size + 1
+        elif self.n_trees and n >= LEAST_ROWS and self.n_rows_seen % (2 if n < 100 else 8 if n < size else 16) == 0:
+            self._replace_tree()
+
+    def _build(self) -> None:
+        """Adopt the units of now and fit everything to the recent rows, trees by boosting on the linear model."""
+        ratio, offset = self._units.adopt()
+        self._trees.convert(self._Q, ratio, offset)
+        self._Q = self._Q * ratio / ratio[:, None]
+        y_ratio, _ = self._target.adopt()
+        self._experts.rescale(1.0 / float(y_ratio[0]))
+        rows, places, full = self._rows, self._rows.places(), self._models[-1]
+        rows.Z[places], *_, rows.basis[places] = self._see(self._units.standardised(rows.X[places]))
+        truth, weight = self._truth(places), rows.weight[places]
+        for model in self._models[:2]:
+            model.solve(rows.basis[places][:, -len(model.coef) :], truth, weight)
+        start = np.concatenate([np.zeros(self._trees.n_basis), self._models[0].coef])
+        if self.n_trees and rows.n_rows >= LEAST_ROWS:
+            self._boost(start)
+            *_, rows.basis[places] = self._see(self._units.standardised(rows.X[places]))
+        basis = rows.basis[places]
+        full.solve(basis, truth - basis @ start, weight)
+        full.coef += start
+
+    def _truth(self, places: Array) -> Array:
+        return (self._rows.y[places] - self._target.centre[0]) / self._y_scale
+
+    def _boost(self, coef: Array) -> None:
+        """Grow trees one after the other on what is left over, as long as they predict; their leaves go into coef."""
+        self._grower.draw(self._rows, self._units, self.n_rows_seen)
+        places = self._grower.rows
+        self._rows.basis[places, : self._trees.n_basis] = 0.0  # of the trees before, which go now
+        residual = self._truth(places) - self._rows.basis[places] @ coef
+        self._trees.grown[:] = 0.0
+        for tree in range(min(self.n_trees, max(3, len(places) // 5))):
+            grown = self._grower.grow(self._rows, residual)
+            if grown is None or not grown.error < residual @ residual:
+                break
+            self._trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
+            coef[self._trees.leaves(tree)] = BOOSTING_RATE * grown.coef
+            residual = residual - BOOSTING_RATE * grown.output
+
+    def _replace_tree(self) -> None:
+        """Grow one tree anew, with all others kept, and take it if its leave-one-out error is below the error now."""
+        if self.n_rows_seen >= self._grower.end:
+            self._grower.draw(self._rows, self._units, self.n_rows_seen)
+        places, full, trees = self._grower.rows, self._models[-1], self._trees
+        basis = self._rows.basis[places]
+        residual = self._truth(places) - basis @ full.coef
+        free = np.flatnonzero(trees.grown == 0.0)
+        tree = int(free[0]) if len(free) else self._next_tree
+        self._next_tree = (tree + 1) % self.n_trees
+        own = trees.leaves(tree)
+        grown = self._grower.grow(self._rows, residual + basis[:, own] @ full.coef[own])
+        if grown is None or not grown.error < BETTER * (residual @ residual):
+            return
+        trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
+        full.replace(own, REPLACING_RATE * grown.coef, NEW_VARIANCE)
+        everywhere = self._rows.places()
+        seen, _, reach = trees.forward(self._rows.Z[everywhere], tree)
+        self._rows.basis[everywhere, own] = trees.basis(seen, reach)
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> dict[str, Any]:
+        linear, fast, full = self._models
+        return {
+            "n_rows_seen": self.n_rows_seen, "n_drifts": self.n_drifts, "next_build": self._next_build,
+            "next_tree": self._next_tree, "range": self._range, "Q": self._Q, "encoder": self._encoder,
+            "rows": self._rows, "units": self._units, "target": self._target, "trees": self._trees, "linear": linear,
+            "fast": fast, "full": full, "experts": self._experts, "drift": self._drift, "grower": self._grower,
+        }  # fmt: skip
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything the model knows, as dicts and lists of plain values and arrays; nothing is shared with it."""
+        return {"params": {name: getattr(self, name) for name in _parameters()}, **pack(self._parts())}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> OnlineSoftBoostRegressor:
+        """A model that goes on exactly as the one that ``state``, given by its :meth:`get_state`, was taken of."""
+        state = dict(state)
+        params = state.pop("params", None)
+        if not isinstance(params, dict) or params.keys() != set(_parameters()):
+            raise ValueError(f"state['params'] must have the entries {_parameters()}")
+        if np.shape(state.get("rows", {}).get("y")) != (params["buffer_size"],):
+            raise ValueError(f"state['rows'] must hold buffer_size={params['buffer_size']!r:.80} rows")
+        model = cls(**params)
+        unpack_encoder(model._encoder, state.get("encoder"))
+        model._grow(len(model._encoder.slots) - len(model._Q))
+        plain = unpack(model._parts(), state)
+        model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
+        model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
+        model._range, model._Q = plain["range"], plain["Q"]
+        return model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that ``softboost.load`` reads."""
+        save_model(self, path)
+
+
+def _parameters() -> list[str]:
+    return list(inspect.signature(OnlineSoftBoostRegressor).parameters)
+
+
+def _from_file(fields: Fields) -> OnlineSoftBoostRegressor:
+    try:
+        return OnlineSoftBoostRegressor.from_state(fields.take("state", dict))
+    except (ValueError, TypeError) as error:
+        raise fields.error(str(error)) from None
+
+
+register(OnlineSoftBoostRegressor, Codec(lambda model: {"state": model.get_state()}, _from_file))
