@@ -125,6 +125,12 @@ class TestRoundTrip:
         assert list(again.feature_names_in_) == list(frame.columns)
         with pytest.raises(ValueError, match="feature names"):
             again.predict(frame.rename(columns={"lag 0": "other"}))
+        with pytest.raises(ModelFileError, match="a name twice"):
+            loads(
+                reheaded(
+                    dumps(model), lambda h: fitted_part(h, "feature_names_in_")[1]["items"].__setitem__(0, "lag 1")
+                )
+            )
 
     def test_keeps_several_outputs(self):
         X, y = make_data()

@@ -1,0 +1,426 @@
+"""What a model says about itself: names, importances, directions, attributions and pictures."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from softboost import SoftBoostRegressor
+from softboost._demo import synthetic_task
+from softboost.inspection import (
+    _attributions,
+    _plots,
+    attributions,
+    describe_features,
+    directions,
+    dropped_features,
+    importances,
+    plot_attributions,
+    plot_importances,
+    plot_partial_dependence,
+    plot_transform,
+    plot_transform_rounds,
+    plot_tree,
+    transform_matrix,
+)
+from softboost.transforms import Diagonal, Linear
+
+
+def smooth_data(n=100, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.abs(X[:, 0]) * X[:, 1] + X[:, 2] + 0.1 * rng.normal(size=n)
+
+
+def far_levels(n=150, d=5, seed=0):
+    """Rows at very different levels, where y is the first column plus a step in its distance to the second."""
+    rng = np.random.default_rng(seed)
+    level = 100 * rng.normal(size=n)
+    X = level[:, None] + np.column_stack([np.zeros(n), rng.normal(size=(n, d - 1))])
+    return X, level + 2 * np.tanh(3 * (X[:, 0] - X[:, 1])) + 0.1 * rng.normal(size=n)
+
+
+def trees_only(**params):
+    return SoftBoostRegressor(n_estimators=15, feature_transform=None, init="constant", **params)
+
+
+def with_q(transform, **params):
+    return SoftBoostRegressor(n_estimators=4, feature_transform=transform, init="constant", **params)
+
+
+MODELS = {
+    "chosen": SoftBoostRegressor(),
+    "trees": trees_only(),
+    "constant leaves": trees_only(leaves="constant", depth=3),
+    "Q": with_q(Linear(2, "supervised")),
+    "weights": with_q(Diagonal(group_lasso=0.2)),
+    "huber": SoftBoostRegressor(loss="huber"),
+}
+
+
+@pytest.fixture(scope="module")
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    yield plt
+    plt.close("all")
+
+
+# -- importances -------------------------------------------------------------------------------------------------------
+
+
+def test_importances_find_the_relevant_columns_of_the_paper():
+    missed = []
+    for seed in range(100):
+        task = synthetic_task(seed).task
+        model = SoftBoostRegressor().fit(task.X_train, task.y_train)
+        top = np.argsort(-model.feature_importances_)[:5]
+        if set(top) != set(range(5)):
+            missed.append(seed)
+    assert len(missed) <= 1, missed
+
+
+@pytest.mark.parametrize("transform", [Linear(1, "supervised", group_lasso=0.2), Diagonal(), None])
+def test_importances_find_them_through_q_and_gates_alone(transform):
+    task = synthetic_task(0).task
+    model = SoftBoostRegressor(feature_transform=transform, init="constant").fit(task.X_train, task.y_train)
+    assert set(np.argsort(-model.feature_importances_)[:5]) == set(range(5))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_importances_are_named_sorted_and_sum_to_one(name):
+    X, y = smooth_data()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    ranked = importances(MODELS[name].fit(frame, y))
+    assert ranked.sum() == pytest.approx(1)
+    assert (ranked.diff().dropna() <= 0).all()
+    assert sorted(ranked.index) == list("abcdef")
+    assert set(ranked.index[:3]) == set("abc")
+
+
+def test_importance_of_a_category_is_that_of_its_column():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "c": pd.Categorical(["u", "v", "w"] * 30)})
+    y = (frame["c"] == "u") * 2.0 + 0.1 * frame["x"]
+    ranked = importances(SoftBoostRegressor().fit(frame, y))
+    assert list(ranked.index) == ["c", "x"]
+
+
+def test_names_must_fit():
+    X, y = smooth_data()
+    with pytest.raises(ValueError, match="2 names, but the model was fitted on 6"):
+        importances(trees_only().fit(X, y), feature_names=["a", "b"])
+
+
+# -- dropped columns ---------------------------------------------------------------------------------------------------
+
+
+def test_dropped_columns_change_no_prediction():
+    X, y = smooth_data(d=20)
+    model = trees_only(depth=1).fit(X, y)
+    dropped = dropped_features(model)
+    assert 0 < len(dropped) < 20
+    other = X.copy()
+    for name in dropped:
+        other[:, int(name[1:])] += 5.0
+    np.testing.assert_array_equal(model.predict(other), model.predict(X))
+    kept = next(j for j in range(20) if f"x{j}" not in dropped)
+    other[:, kept] += 5.0
+    assert np.abs(model.predict(other) - model.predict(X)).max() > 0
+
+
+def test_sentence_names_what_was_dropped_and_what_counts():
+    X, y = smooth_data(d=20)
+    model = trees_only(depth=1).fit(X, y)
+    text = describe_features(model)
+    dropped = dropped_features(model)
+    assert f"{len(dropped)} were dropped altogether: {dropped[0]}, " in text
+    n, _, total = text.split()[:3]
+    assert total == "20"
+    assert importances(model)[: int(n)].sum() >= 0.95 > importances(model)[: int(n) - 1].sum()
+
+
+def test_sentence_of_a_constant_model():
+    model = SoftBoostRegressor().fit(np.zeros((30, 2)), np.arange(30.0))
+    assert "predicts a constant" in describe_features(model)
+
+
+# -- the transform -----------------------------------------------------------------------------------------------------
+
+
+def test_transform_matrix_gives_the_components_that_trees_see():
+    X, y = smooth_data()
+    model = with_q(Linear(2, "supervised")).fit(X, y)
+    Q = transform_matrix(model, k=1)
+    assert list(Q.index) == ["z1", "z2"]
+    np.testing.assert_allclose(Q.to_numpy(), model.transforms_[1])
+    np.testing.assert_allclose(transform_matrix(model).to_numpy(), model.transforms_[-1])
+
+
+def test_transform_matrix_of_weights_is_diagonal():
+    X, y = smooth_data()
+    model = with_q(Diagonal()).fit(X, y)
+    np.testing.assert_allclose(transform_matrix(model).to_numpy(), np.diag(model.transforms_[-1]))
+
+
+def test_directions_are_written_by_size():
+    X, y = smooth_data()
+    model = with_q(Linear(1, "supervised")).fit(X, y)
+    weights = transform_matrix(model).to_numpy()[0]
+    (text,) = directions(model, n_terms=2)
+    order = np.argsort(-np.abs(weights))
+    sign = "-" if weights[order[1]] < 0 else "+"
+    first, second = (f"{abs(weights[j]):.2g} x{j}" for j in order[:2])
+    assert text == f"z1 = {'-' if weights[order[0]] < 0 else ''}{first} {sign} {second} + ..."
+
+
+def test_model_without_a_transform_says_so():
+    X, y = smooth_data()
+    with pytest.raises(ValueError, match="holds no learned transform"):
+        transform_matrix(trees_only().fit(X, y))
+
+
+def test_round_out_of_range_is_named():
+    X, y = smooth_data()
+    with pytest.raises(ValueError, match="k=4 is not a round of this model, which has 4"):
+        transform_matrix(with_q(Linear(1)).fit(X, y), k=4)
+
+
+# -- attributions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("background", [None, 15])
+def test_attributions_add_up(name, background):
+    X, y = smooth_data()
+    model = MODELS[name].fit(X, y)
+    why = attributions(model, X[:8], None if background is None else X[:background])
+    np.testing.assert_allclose(why.baseline + why.values.sum(axis=1), model.predict(X[:8]), rtol=1e-9, atol=1e-9)
+    expected = model.predict(X.mean(axis=0)[None] if background is None else X[:background]).mean()
+    assert why.baseline == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_attributions_match_shap(name):
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    X, y = smooth_data(d=5)
+    model = MODELS[name].fit(X, y)
+    masker = shap.maskers.Independent(X[:6], max_samples=10)
+    explained = shap.explainers.Exact(model.predict, masker)(X[:3], silent=True)
+    why = attributions(model, X[:3], X[:6])
+    np.testing.assert_allclose(why.values, explained.values, atol=1e-10)
+    np.testing.assert_allclose(why.baseline, explained.base_values, atol=1e-10)
+
+
+def naive_shapley(f, x, b):
+    """Average over all orders of what each column adds, by definition."""
+    from itertools import permutations
+
+    values = np.zeros(len(x))
+    orders = list(permutations(range(len(x))))
+    for order in orders:
+        now = b.copy()
+        before = f(now[None])[0]
+        for j in order:
+            now[j] = x[j]
+            after = f(now[None])[0]
+            values[j] += after - before
+            before = after
+    return values / len(orders)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_attributions_match_their_definition(name):
+    X, y = smooth_data(d=4)
+    model = MODELS[name].fit(X, y)
+    why = attributions(model, X[:2], X[10:11])
+    for row in range(2):
+        np.testing.assert_allclose(why.values[row], naive_shapley(model.predict, X[row], X[10]), atol=1e-10)
+
+
+def test_linear_model_has_its_slopes_as_attributions():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    model = SoftBoostRegressor().fit(X, X @ [3.0, -2.0, 0.0] + 1)
+    why = attributions(model, X[:5])
+    np.testing.assert_allclose(why.values, (X[:5] - X.mean(axis=0)) * [3.0, -2.0, 0.0], atol=0.02)
+
+
+def test_sampled_orders_add_up_and_come_near(monkeypatch):
+    X, y = smooth_data()
+    model = trees_only(depth=3).fit(X, y)
+    exact = attributions(model, X[:5], X[:10])
+    monkeypatch.setattr(_attributions, "MAX_EXACT", 1)
+    sampled = attributions(model, X[:5], X[:10])
+    np.testing.assert_allclose(sampled.prediction, exact.prediction, rtol=1e-9)
+    assert 0 < np.abs(sampled.values - exact.values).max() < 0.1 * np.abs(exact.values).max()
+
+
+def test_attributions_do_not_depend_on_how_rows_are_dealt(monkeypatch):
+    X, y = smooth_data()
+    model = trees_only(depth=2).fit(X, y)
+    at_once = attributions(model, X[:7], X[:9])
+    monkeypatch.setattr(_attributions, "MAX_ROWS", 50)
+    np.testing.assert_allclose(attributions(model, X[:7], X[:9]).values, at_once.values, atol=1e-12)
+
+
+def test_attributions_of_columns_with_categories_and_gaps():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=90), "c": pd.Categorical(["u", "v", "w"] * 30), "g": rng.normal(size=90)}
+    )
+    frame.loc[::4, "g"] = np.nan
+    y = (frame["c"] == "u") * 2.0 + frame["x"] + frame["g"].isna()
+    model = SoftBoostRegressor().fit(frame, y)
+    why = attributions(model, frame[:10], frame[:20])
+    assert why.feature_names == ["x", "c", "g"]
+    np.testing.assert_allclose(why.baseline + why.frame().sum(axis=1), model.predict(frame[:10]), rtol=1e-9)
+
+
+def test_attributions_of_several_outputs():
+    X, y = smooth_data()
+    model = SoftBoostRegressor().fit(X, np.column_stack([y, -y, X[:, 0]]))
+    why = attributions(model, X[:4])
+    assert why.values.shape == (4, 6, 3)
+    np.testing.assert_allclose(why.baseline + why.values.sum(axis=1), model.predict(X[:4]), rtol=1e-9)
+    with pytest.raises(ValueError, match="several outputs"):
+        why.frame()
+
+
+def test_attributions_of_counts_add_up_on_the_scale_of_the_link():
+    X, _ = smooth_data()
+    y = np.random.default_rng(0).poisson(np.exp(0.5 * X[:, 0]))
+    model = SoftBoostRegressor(loss="poisson").fit(X, y)
+    np.testing.assert_allclose(np.exp(attributions(model, X[:5]).prediction), model.predict(X[:5]), rtol=1e-6)
+
+
+def test_attributions_of_predictions_held_within_bounds():
+    X, y = smooth_data()
+    model = SoftBoostRegressor().fit(X, y)
+    far = np.full((1, 6), 100.0)
+    why = attributions(model, far)
+    np.testing.assert_allclose(why.baseline + why.values.sum(axis=1), model.predict(far), rtol=1e-9)
+
+
+def test_attributions_in_the_anchored_view():
+    X, y = far_levels()
+    model = SoftBoostRegressor().fit(X, y)
+    assert any(member.anchor is not None for member in model.members_)
+    why = attributions(model, X[:5], X[:20])
+    np.testing.assert_allclose(why.baseline + why.values.sum(axis=1), model.predict(X[:5]), rtol=1e-9)
+
+
+def test_attributions_through_hard_trees():
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    X, y = smooth_data()
+    model = SoftBoostRegressor(n_estimators=3, weak_learner="lightgbm", feature_transform=None, init="constant").fit(
+        X, y
+    )
+    why = attributions(model, X[:3], X[:4])
+    np.testing.assert_allclose(why.baseline + why.values.sum(axis=1), model.predict(X[:3]), rtol=1e-6)
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = smooth_data()
+    return X, trees_only(depth=2).fit(X, y), with_q(Linear(2, "supervised")).fit(X, y)
+
+
+def test_pictures_draw_on_the_axes_they_are_given(pyplot, fitted):
+    X, trees, q = fitted
+    draw = {
+        "importances": lambda ax: plot_importances(trees, ax=ax),
+        "transform": lambda ax: plot_transform(q, ax=ax),
+        "rounds": lambda ax: plot_transform_rounds(q, ax=ax),
+        "tree": lambda ax: plot_tree(trees, ax=ax),
+        "attributions": lambda ax: plot_attributions(attributions(trees, X[:1]), ax=ax),
+    }
+    for function in draw.values():
+        _, ax = pyplot.subplots()
+        assert function(ax) is ax
+        assert function(None).figure is not ax.figure
+        ax.figure.canvas.draw()
+
+
+def test_importances_are_drawn_by_name_and_size(pyplot, fitted):
+    _, trees, _ = fitted
+    ax = plot_importances(trees, n_features=3, feature_names=list("abcdef"))
+    ranked = importances(trees, list("abcdef"))
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(ranked.index[:3][::-1])
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], ranked[:3][::-1])
+
+
+def test_heat_map_shows_the_largest_columns_of_q(pyplot, fitted):
+    _, _, q = fitted
+    ax = plot_transform(q, n_features=2)
+    Q = transform_matrix(q)
+    shown = [t.get_text() for t in ax.get_xticklabels()]
+    assert set(shown) == set(Q.abs().max().nlargest(2).index)
+    np.testing.assert_allclose(ax.images[0].get_array(), Q[shown])
+
+
+def test_change_over_rounds_has_a_row_a_round(pyplot, fitted):
+    _, _, q = fitted
+    ax = plot_transform_rounds(q, component=1, n_features=None)
+    np.testing.assert_allclose(ax.images[0].get_array(), [theta[1] for theta in q.transforms_])
+    with pytest.raises(ValueError, match="component=2 is not a row of Q, which has 2"):
+        plot_transform_rounds(q, component=2)
+
+
+def test_attributions_are_drawn_from_baseline_to_prediction(pyplot, fitted):
+    X, trees, _ = fitted
+    why = attributions(trees, X[:2])
+    ax = plot_attributions(why, row=1, n_features=3)
+    bars = ax.patches
+    assert len(bars) == 4  # three columns, and the others as one
+    assert bars[0].get_x() == pytest.approx(why.baseline)
+    assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(why.prediction[1])
+
+
+def test_tree_is_drawn_with_its_gates_and_leaves(pyplot, fitted):
+    _, trees, _ = fitted
+    ax = plot_tree(trees, k=2, feature_names=list("abcdef"))
+    texts = [t.get_text() for t in ax.texts]
+    assert texts.count("yes") == texts.count("no") == 2 ** trees.trees_[2].depth - 1
+    assert sum(text.endswith("?") or text in ("never", "always") for text in texts) == 2 ** trees.trees_[2].depth - 1
+    with pytest.raises(ValueError, match="k=15 is not a round"):
+        plot_tree(trees, k=15)
+
+
+@pytest.mark.parametrize("data", [smooth_data, far_levels])
+def test_gates_are_written_in_the_units_of_the_columns(data):
+    """The threshold shown is where the gate is even."""
+    X, y = data()
+    model = SoftBoostRegressor(feature_transform=None, depth=1).fit(X, y)
+    member = _plots._leader(model)
+    assert (member.anchor is not None) == (data is far_levels)
+    _, tree = member.boosted.rounds[0]
+    names, centre, spread = _plots._inputs(model, member, tree, None)
+    (j,) = np.flatnonzero(tree.gate_weights[0])
+    threshold = centre[j] - spread[j] * tree.gate_bias[0] / tree.gate_weights[0, j]
+    row = X[:1].copy()
+    column, *less = (int(part[1:]) for part in names[j].split(" - "))
+    row[0, column] = threshold + (row[0, less[0]] if less else 0.0)
+    z = ((row - model.units_.centre) / model.units_.spread).T
+    z = z if member.anchor is None else member.anchor.view(z)
+    z = z[member.boosted.columns][tree.columns]
+    assert tree.gate_weights[0] @ z + tree.gate_bias[0] == pytest.approx(0, abs=1e-8)
+
+
+def test_model_without_trees_cannot_draw_one():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match="holds no tree"):
+        plot_tree(SoftBoostRegressor().fit(np.zeros((30, 2)), X[:30, 0]))
+
+
+def test_partial_dependence_follows_the_model(pyplot, fitted):
+    X, trees, _ = fitted
+    ax = plot_partial_dependence(trees, X, [2], grid_resolution=10)
+    at, drawn = ax.lines[0].get_data()
+    rows = X.copy()
+    rows[:, 2] = at[3]
+    assert drawn[3] == pytest.approx(trees.predict(rows).mean())
+    assert len(plot_partial_dependence(trees, X, [0, 1], grid_resolution=5)) == 2
