@@ -1,0 +1,168 @@
+"""Local fits and back-tests on the real engines: the same bits as on one machine, whatever runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import Ridge
+
+from softboost import SoftBoostRegressor
+from softboost.forecast import Differences, Forecaster
+
+pytest.importorskip("fugue.api", reason="fugue is not installed")
+# The engines warn in their own name (ports in use, deprecated settings of theirs); that is not for us to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def long_frame(n_series=12, n_rows=48):
+    rng = np.random.default_rng(0)
+    t = np.arange(n_rows)
+    parts = [
+        pd.DataFrame(
+            {
+                "unique_id": f"s{i:02}",
+                "ds": pd.date_range("2015-01-01", periods=n_rows, freq="MS"),
+                "y": 20 + 10 * i + 3 * np.sin(t * np.pi / 6 + i) + rng.normal(size=n_rows).cumsum(),
+            }
+        )
+        for i in range(n_series)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def make(engine=None, model=None):
+    model = SoftBoostRegressor(n_estimators=3, learning_rate=0.3, depth=1, shuffle=False) if model is None else model
+    return Forecaster(
+        "MS", 3, model, lags=[1, 2, 12], target_transforms=[Differences([1])], scope="local", engine=engine
+    )
+
+
+def check_fit(engine):
+    df = long_frame(6)
+    expected = make().fit(df).predict()
+    pd.testing.assert_frame_equal(make(engine).fit(df).predict(), expected, check_exact=True)
+
+
+def check_backtest(engine):
+    df = long_frame()
+    expected = make().backtest(df, n_windows=4, refit=2, level=[80])
+    got = make(engine).backtest(df, n_windows=4, refit=2, level=[80])
+    pd.testing.assert_frame_equal(got.forecasts, expected.forecasts, check_exact=True)
+    np.testing.assert_array_equal(got.losses, expected.losses)
+
+
+@pytest.fixture(scope="module")
+def dask_client():
+    distributed = pytest.importorskip("distributed", reason="dask's distributed scheduler is not installed")
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def spark_session():
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    try:
+        session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    except Exception as error:
+        pytest.skip(f"Spark does not start (it needs Java 17): {str(error)[:80]}")
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def test_dask_fits_the_same_bits(dask_client):
+    check_fit(dask_client)
+
+
+def test_ray_fits_the_same_bits(ray_cluster):
+    check_fit("ray")
+
+
+def test_spark_fits_the_same_bits(spark_session):
+    check_fit(spark_session)
+
+
+@pytest.mark.slow
+def test_dask_backtests_the_same_bits(dask_client):
+    check_backtest("dask")
+
+
+@pytest.mark.slow
+def test_ray_backtests_the_same_bits(ray_cluster):
+    check_backtest("ray")
+
+
+@pytest.mark.slow
+def test_spark_backtests_the_same_bits(spark_session):
+    check_backtest("spark")
+
+
+def test_frames_of_an_engine_are_taken(dask_client):
+    dataframe = pytest.importorskip("dask.dataframe", reason="dask.dataframe is not installed")
+    df = long_frame(3)
+    got = make().fit(dataframe.from_pandas(df, npartitions=2)).predict()
+    np.testing.assert_array_equal(got["SoftBoostRegressor"], make().fit(df).predict()["SoftBoostRegressor"])
+
+
+class Failing(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        if y.mean() > 0:
+            raise ValueError("these rows are not to my liking")
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def test_errors_of_workers_come_back_whole(dask_client):
+    with pytest.raises(RuntimeError, match="these rows are not to my liking"):
+        make(dask_client, Failing()).fit(long_frame(3))
+
+
+class Slow(Ridge):
+    def fit(self, X, y):
+        time.sleep(0.3)
+        return super().fit(X, y)
+
+
+def test_run_survives_the_death_of_a_worker():
+    distributed = pytest.importorskip("distributed", reason="dask's distributed scheduler is not installed")
+    df = long_frame()
+    expected = make(model=Slow()).fit(df).predict()
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        victim = next(iter(cluster.workers.values())).pid
+        killer = threading.Timer(1.0, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        got = make(client, Slow()).fit(df).predict()
+        assert not killer.is_alive(), "the run was over before the worker was killed"
+        deadline = time.monotonic() + 30
+        while len(client.scheduler_info()["workers"]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert victim not in client.run(os.getpid).values()
+    pd.testing.assert_frame_equal(got, expected, check_exact=True)
+
+
+def test_missing_fugue_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fugue.api", None)
+    with pytest.raises(ImportError, match=r"pip install 'softboost\[distributed\]'"):
+        make("dask").fit(long_frame(2))

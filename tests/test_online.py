@@ -1,0 +1,425 @@
+"""OnlineSoftBoostRegressor: river's own checks, the parts against plain formulas, drift, memory, saving."""
+
+import math
+import pickle
+import subprocess
+import sys
+import time
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import softboost
+from softboost import SoftBoostRegressor, _kernels
+from softboost._online_parts import DriftTest, Experts, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
+from softboost.online import OnlineSoftBoostRegressor
+
+NAMES = ("a", "b", "c", "d")
+
+
+def truth(x):
+    return math.sin(2 * x["a"]) + abs(x["b"]) * x["c"] + x["d"]
+
+
+def stream(n, seed=0, noise=0.1, function=truth):
+    rng = np.random.default_rng(seed)
+    for values in rng.normal(size=(n, len(NAMES))).tolist():
+        x = dict(zip(NAMES, values, strict=True))
+        yield x, function(x) + noise * rng.normal()
+
+
+def learn(model, rows):
+    """Absolute errors of predicting each row before learning it."""
+    errors = []
+    for x, y in rows:
+        errors.append(abs(model.predict_one(x) - y))
+        model.learn_one(x, y)
+    return np.array(errors)
+
+
+# -- river -------------------------------------------------------------------------------------------------------------
+
+
+def test_passes_rivers_own_checks():
+    checks = pytest.importorskip("river.checks", reason="river is not installed")
+    for check in checks.yield_checks(OnlineSoftBoostRegressor()):
+        check(OnlineSoftBoostRegressor())
+
+
+def test_runs_in_a_river_pipeline_and_in_progressive_validation():
+    river = pytest.importorskip("river", reason="river is not installed")
+    from river import datasets, evaluate, metrics, preprocessing
+
+    assert isinstance(OnlineSoftBoostRegressor(), river.base.Regressor)
+    model = preprocessing.StandardScaler() | OnlineSoftBoostRegressor(n_trees=3)
+    metric = evaluate.progressive_val_score(list(datasets.TrumpApproval())[:100], model, metrics.MAE())
+    assert metric.get() < 1.0
+
+
+def test_beats_rivers_models_on_bundled_streams(tmp_path):
+    pytest.importorskip("river", reason="river is not installed")
+    from softboost._benchmarks import streams
+
+    for name, steps in (("AirlinePassengers", 144), ("Friedman", 400)):
+        rows = [(streams.plain(x), y) for x, y in streams.STREAMS[name](steps)]
+        scores = {model: streams.progressive(make(), rows)["mae"] for model, make in streams.MODELS.items()}
+        assert min(scores, key=scores.get) == "softboost", scores
+
+
+def test_benchmark_writes_its_tables(tmp_path, capsys):
+    pytest.importorskip("river", reason="river is not installed")
+    from softboost._benchmarks import streams
+
+    asked = ["--streams", "TrumpApproval", "--models", "softboost", "--refits", "Planes2D"]
+    assert streams.main([*asked, "--steps", "60", "--refit-rows", "120", "--out", str(tmp_path)]) == 0
+    assert "TrumpApproval | softboost | 60" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {"streams.csv", "wide.csv", "refits.csv"}
+    assert streams.main(["--streams", "nonsense", "--out", str(tmp_path)]) == 2
+    assert "unknown stream 'nonsense'; choose from TrumpApproval" in capsys.readouterr().err
+
+
+def test_works_without_river_and_is_not_imported_with_the_package():
+    code = """
+import sys
+import softboost
+assert "river" not in sys.modules and "softboost.online" not in sys.modules
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "river" else found(name, *rest)
+from softboost.online import OnlineSoftBoostRegressor
+model = OnlineSoftBoostRegressor()
+for i in range(40):
+    model.learn_one({"a": i % 5}, 2.0 * (i % 5))
+assert abs(model.predict_one({"a": 3}) - 6) < 0.5
+assert "river" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def test_learns_what_a_linear_model_cannot():
+    errors = learn(OnlineSoftBoostRegressor(), stream(800))
+    linear = learn(OnlineSoftBoostRegressor(n_trees=0), stream(800))
+    assert errors[600:].mean() < 0.5 * linear[600:].mean()
+
+
+def test_is_as_good_as_fitting_from_scratch():
+    rows, test = list(stream(400)), list(stream(200, seed=1))
+    model = OnlineSoftBoostRegressor()
+    start = time.process_time()
+    learn(model, rows)
+    step = (time.process_time() - start) / len(rows)
+    X, X_test = (np.array([[x[name] for name in NAMES] for x, _ in part]) for part in (rows, test))
+    y, y_test = (np.array([t for _, t in part]) for part in (rows, test))
+    start = time.process_time()
+    batch = SoftBoostRegressor().fit(X, y)
+    fit = time.process_time() - start
+    online = np.mean((np.array([model.predict_one(x) for x, _ in test]) - y_test) ** 2) ** 0.5
+    assert online < 1.1 * np.mean((batch.predict(X_test) - y_test) ** 2) ** 0.5
+    assert step < fit / 50
+
+
+def test_moving_gates_and_transform_helps():
+    def planes(x):  # which plane holds is told by a sign that has no effect of its own
+        return 3 * x["b"] + 2 * x["c"] if x["a"] > 0 else 3 * x["d"] - 2 * x["b"]
+
+    still = OnlineSoftBoostRegressor(gate_learning_rate=0.0, transform_learning_rate=0.0)
+    moving, fixed = (learn(m, stream(700, function=planes)) for m in (OnlineSoftBoostRegressor(), still))
+    assert moving[400:].mean() < fixed[400:].mean()
+
+
+def test_after_a_change_of_the_whole_function_is_as_good_as_a_new_model():
+    def other(x):
+        return 5.0 - 2.0 * truth(x)
+
+    model = OnlineSoftBoostRegressor()
+    learn(model, stream(600))
+    changed = learn(model, stream(600, seed=1, function=other))
+    fresh = learn(OnlineSoftBoostRegressor(), stream(600, seed=1, function=other))
+    assert model.n_drifts == 1
+    assert changed[300:].mean() < 1.2 * fresh[300:].mean()
+
+
+def test_follows_a_level_that_wanders():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(size=400))
+    errors = learn(OnlineSoftBoostRegressor(), (({"noise": float(rng.normal())}, float(v)) for v in walk))
+    assert errors[50:].mean() < 1.15 * np.abs(np.diff(walk)).mean()
+
+
+def test_weights_count_rows():
+    """Rows of weight zero change nothing; heavy rows win over light ones that contradict them."""
+    rows = list(stream(200))
+    plain, weighted = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for x, y in rows:
+        plain.learn_one(x, y)
+        weighted.learn_one(x, y)
+        weighted.learn_one(x, y + 100.0, w=0)
+    assert plain.predict_one(rows[0][0]) == weighted.predict_one(rows[0][0])
+    model = OnlineSoftBoostRegressor(n_trees=0)
+    for _ in range(100):
+        model.learn_one({"a": 1.0}, 1.0, w=20.0)
+        model.learn_one({"a": 1.0}, 0.0, w=0.05)
+    assert model.predict_one({"a": 1.0}) > 0.6
+
+
+def test_same_rows_same_model_whatever_the_order_of_names():
+    one, other = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for x, y in stream(300):
+        assert one.predict_one(x) == other.predict_one(x)
+        one.learn_one(x, y)
+        other.learn_one(dict(reversed(x.items())), y)
+
+
+def test_kinds_of_features():
+    model = OnlineSoftBoostRegressor()
+    rng = np.random.default_rng(0)
+    for i in range(300):
+        colour, flag = ("red", "green", "blue")[i % 3], bool(i % 2)
+        x = {
+            "colour": colour,
+            "flag": flag,
+            "when": datetime(2020, 1, 1 + i % 28, i % 24),
+            "none": None,
+            "nan": math.nan,
+        }
+        model.learn_one(x, {"red": 1.0, "green": 5.0, "blue": -3.0}[colour] + 2.0 * flag + 0.01 * rng.normal())
+    for colour, flag, y in (("green", True, 7.0), ("blue", False, -3.0)):
+        x = {"colour": colour, "flag": flag, "when": date(2020, 1, 5), "never seen": 3, "text": "never seen"}
+        assert model.predict_one(x) == pytest.approx(y, abs=0.3)
+    with pytest.raises(ValueError, match=r"x\['a'\]=\[1\] is neither a number, a text, a date nor None"):
+        model.learn_one({"a": [1]}, 1.0)
+
+
+def test_memory_is_bounded_however_many_rows_features_and_categories_come():
+    model = OnlineSoftBoostRegressor(n_trees=3, buffer_size=128, max_features=10)
+    sizes = []
+    for i in range(600):
+        model.learn_one({"a": i % 7, "b": f"category {i}", f"new {i}": 1.0}, i % 7)
+        if i in (300, 599):
+            sizes.append(len(pickle.dumps(model)))
+    assert sizes[1] <= 1.02 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [({}, i % 3) for i in range(60)],
+        [({"a": 1.0}, 5.0)] * 60,
+        [({"a": 1e300 * (-1) ** i, "b": 1e-300 * i}, 1e60 * (i % 5)) for i in range(60)],
+        [({"a": math.inf}, i) for i in range(60)],
+        [({"a": i}, 1e6 if i == 40 else 0.1 * i) for i in range(60)],
+    ],
+    ids=["no features", "constant", "huge and tiny", "infinite", "outlier"],
+)
+def test_strange_streams_stay_finite(rows):
+    model = OnlineSoftBoostRegressor()
+    learn(model, rows)
+    low, high = min(y for _, y in rows), max(y for _, y in rows)
+    assert 2 * low - high <= model.predict_one({"a": 1e9}) <= 2 * high - low
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_trees": -1}, "n_trees must be an integer from 0 to 1000, got -1"),
+        ({"depth": 5}, "depth must be an integer from 1 to 4"),
+        ({"forgetting": 0.0}, "forgetting must be a number above 0 and at most 1"),
+        ({"buffer_size": 10}, "buffer_size must be an integer from 128"),
+        ({"n_trees": 500}, "n_trees=500 of depth=2 have 16000 leaf coefficients.*use fewer trees"),
+    ],
+)
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        OnlineSoftBoostRegressor(**params)
+
+
+@pytest.mark.parametrize("y", [math.nan, math.inf, -1e200])
+def test_bad_targets(y):
+    model = OnlineSoftBoostRegressor()
+    with pytest.raises(ValueError, match="is no finite number"):
+        model.learn_one({"a": 1.0}, y)
+    assert model.n_rows_seen == 0
+    with pytest.raises(ValueError, match="w must be a number"):
+        model.learn_one({"a": 1.0}, 1.0, w=-1.0)
+
+
+@pytest.mark.slow
+def test_a_step_takes_at_most_a_millisecond_with_50_features():
+    from softboost._benchmarks import streams
+
+    assert streams.progressive(OnlineSoftBoostRegressor(), streams.wide_rows(2000))["ms"] < 1.0
+
+
+# -- saving ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 150])
+@pytest.mark.parametrize("way", ["file", "state", "pickle"])
+def test_saved_models_go_on_to_the_last_bit(way, n_rows, tmp_path):
+    model = OnlineSoftBoostRegressor(buffer_size=128)
+    learn(model, (({**x, "kind": "yes" if x["a"] > 0 else "no"}, y) for x, y in stream(n_rows)))
+    if way == "file":
+        model.save(tmp_path / "model")
+        again = softboost.load(tmp_path / "model")
+    else:
+        again = (
+            OnlineSoftBoostRegressor.from_state(model.get_state())
+            if way == "state"
+            else pickle.loads(pickle.dumps(model))
+        )
+    assert_array_equal(learn(again, stream(150, seed=1)), learn(model, stream(150, seed=1)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda s: s.pop("Q"), "must have the entries"),
+        (lambda s: s.update(Q=np.eye(2)), "Q must be an array of shape"),
+        (lambda s: s["full"].update(coef=np.full_like(s["full"]["coef"], np.nan)), "coef holds NaN"),
+        (lambda s: s["trees"]["columns"].fill(99), "trees refers to a row or column outside"),
+        (lambda s: s["rows"].update(end=10**6), "rows up to 1000000"),
+        (lambda s: s["params"].update(n_trees=10**9), "n_trees must be an integer"),
+        (lambda s: s["params"].update(buffer_size=10**6), "buffer_size=1000000"),
+        (lambda s: s.update(encoder=[["a", None], ["a", None]]), "twice"),
+    ],
+)
+def test_spoilt_states_are_refused(spoil, message):
+    model = OnlineSoftBoostRegressor(buffer_size=128)
+    learn(model, stream(40))
+    state = model.get_state()
+    spoil(state)
+    with pytest.raises(ValueError, match=message):
+        OnlineSoftBoostRegressor.from_state(state)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def test_recursive_least_squares_is_weighted_ridge_regression():
+    rng = np.random.default_rng(0)
+    basis, y, weight = rng.normal(size=(30, 4)), rng.normal(size=30), rng.uniform(0.5, 2, size=30)
+    prior, forgetting = np.array([2.0, 1.0, 0.5, 1.0]), 0.9
+    stepwise, at_once = RecursiveLeastSquares(prior, 1.0), RecursiveLeastSquares(prior, 1.0)
+    for row, t, w in zip(basis, y, weight, strict=True):
+        stepwise.update(row, t - stepwise.coef @ row, w)
+    at_once.solve(basis, y, weight)
+    expected = np.linalg.solve((basis.T * weight) @ basis + np.diag(1 / prior), (basis.T * weight) @ y)
+    assert_allclose(stepwise.coef, expected, rtol=1e-10)
+    assert_allclose(at_once.coef, expected, rtol=1e-10)
+    assert_allclose(np.triu(stepwise.covariance), np.triu(at_once.covariance), rtol=1e-8, atol=1e-12)
+    forgetful = RecursiveLeastSquares(prior, forgetting)
+    forgetful.solve(basis, y, weight)
+    weight = weight * forgetting ** np.arange(29, -1, -1)
+    expected = np.linalg.solve((basis.T * weight) @ basis + np.diag(1 / prior), (basis.T * weight) @ y)
+    assert_allclose(forgetful.coef, expected, rtol=1e-10)
+
+
+def test_covariance_is_bounded_by_its_prior():
+    model = RecursiveLeastSquares(np.array([1.0, 2.0]), 0.5)
+    model.update(np.array([1.0, 0.0]), 1.0, 1.0)
+    for _ in range(100):
+        model.forget(2.0)
+    assert_allclose(np.diag(model.covariance), [1.0, 2.0])
+
+
+def random_trees(n_trees=3, depth=2, n_columns=4, n_components=5, seed=0):
+    rng = np.random.default_rng(seed)
+    trees = SoftTrees(n_trees, depth, n_columns)
+    for tree in range(n_trees):
+        columns = rng.choice(n_components, 3, replace=False)
+        trees.put(tree, columns, rng.normal(size=(2**depth - 1, 3)), rng.normal(size=2**depth - 1))
+    return trees, rng
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_trees_agree_with_the_kernel(depth):
+    trees, rng = random_trees(depth=depth)
+    z, coef = rng.normal(size=(7, 5)), rng.normal(size=trees.n_basis)
+    seen, _, reach = trees.forward(z)
+    total = np.zeros(7)
+    for tree in range(3):
+        leaves = coef[trees.leaves(tree)].reshape(2**depth, -1)
+        total += _kernels.tree_output(
+            np.ascontiguousarray(z[:, trees.columns[tree, :3]].T), depth,
+            np.ascontiguousarray(trees.weights[tree][:, :3]), trees.bias[tree],
+            np.ascontiguousarray(leaves[:, :1]), np.ascontiguousarray(leaves[:, None, 1:4]),
+        )[0]  # fmt: skip
+    assert_allclose(trees.basis(seen, reach) @ coef, total, rtol=1e-12)
+    assert_allclose(reach.sum(axis=-1), 1.0)
+    one = trees.forward(z, 1)
+    assert_array_equal(trees.basis(one[0], one[2]), trees.basis(seen, reach)[:, trees.leaves(1)])
+
+
+def test_gradients_of_trees_match_differences():
+    trees, rng = random_trees()
+    z, coef, step = rng.normal(size=5), rng.normal(size=trees.n_basis), 1e-6
+
+    def output(at):
+        seen, _, reach = trees.forward(at)
+        return trees.basis(seen, reach) @ coef
+
+    by_logit, by_seen = trees.gradients(*trees.forward(z), coef)
+    by_z = np.bincount(trees.columns.ravel(), by_seen.ravel(), minlength=5)
+    expected = [(output(z + step * e) - output(z - step * e)) / (2 * step) for e in np.eye(5)]
+    assert_allclose(by_z, expected, rtol=1e-6, atol=1e-8)
+    for place in np.ndindex(by_logit.shape):
+        trees.bias[place] += step
+        high = output(z)
+        trees.bias[place] -= 2 * step
+        assert by_logit[place] == pytest.approx((high - output(z)) / (2 * step), rel=1e-5, abs=1e-8)
+        trees.bias[place] += step
+
+
+def test_new_units_leave_the_answers_of_gates_as_they_are():
+    trees, rng = random_trees()
+    Q, ratio, offset = rng.normal(size=(5, 5)), rng.uniform(0.5, 2, size=5), rng.normal(size=5)
+    new = rng.normal(size=(6, 5))
+    before = trees.forward((ratio * new + offset) @ Q.T)[1]
+    trees.convert(Q, ratio, offset)
+    assert_allclose(trees.forward(new @ (Q * ratio / ratio[:, None]).T)[1], before, rtol=1e-10)
+
+
+def test_running_units_are_mean_and_variance():
+    rows = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 2))
+    rows[::3, 1] = np.nan
+    units = RunningUnits()
+    units.grow(2)
+    for row in rows:
+        units.update(row)
+    assert_allclose(units.mean, np.nanmean(rows, axis=0))
+    assert_allclose(units.variance, np.nanvar(rows, axis=0))
+    assert units.have_shifted()
+    units.adopt()
+    assert not units.have_shifted()
+    assert_allclose(units.standardised(rows)[0], [(rows[0, 0] - units.mean[0]) / np.sqrt(units.variance[0]), 0.0])
+
+
+def test_experts_follow_the_best():
+    experts = Experts(2, 0.98)
+    for i in range(100):
+        experts.update(np.array([1.0, 3.0 + (-1) ** i]), 1.2, 1.0)
+    weights = experts.weights()
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[0].sum() > 0.99
+    assert experts.combined(np.array([1.0, 3.0])) == pytest.approx(1.2, abs=0.02)
+
+
+def test_drift_test_sees_a_rise_and_no_noise():
+    rng = np.random.default_rng(0)
+    test = DriftTest()
+    assert not any(test.update(e) for e in rng.normal(size=3000))
+    assert any(test.update(e) for e in 3 * rng.normal(size=60))
+
+
+def test_encoder_reads_dates_by_their_place_in_the_week():
+    encoder = RowEncoder(20)
+    first = encoder.encode({"when": datetime(2024, 1, 1, 12)}, learn=True)
+    week_later = encoder.encode({"when": datetime(2024, 1, 8, 12)})
+    places = [i for (_, part), i in encoder.slots.items() if part and part.startswith(("@day_", "@week"))]
+    assert len(places) == 4
+    assert_allclose(first[places], week_later[places], atol=1e-9)
