@@ -114,7 +114,9 @@ class _Part:
         self.data, self.y, self.raw_prediction = data, y, raw_prediction
 
 
-def _deal(X: Array, y: Array, weight: Array | None, raw: Array, rng: np.random.Generator, n_threads: int) -> list[_Part]:
+def _deal(
+    X: Array, y: Array, weight: Array | None, raw: Array, rng: np.random.Generator, n_threads: int
+) -> list[_Part]:
     """All rows as one part, or, beyond MAX_ROWS_PER_TREE, as equal random parts that rounds take in turn."""
     n = X.shape[1]
     n_parts = math.ceil(n / MAX_ROWS_PER_TREE)

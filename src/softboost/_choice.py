@@ -314,7 +314,16 @@ def choose(
 
 
 def fit_member(
-    X: Array, y: Array, weight: Array | None, loss: Loss, path: Path, units: Units, *, seed: int, n_threads: int, **kwargs: Any
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    loss: Loss,
+    path: Path,
+    units: Units,
+    *,
+    seed: int,
+    n_threads: int,
+    **kwargs: Any,
 ) -> Member:
     """A plain single fit of one path on all rows."""
     fit = Fit(X, y, weight, units, loss, n_threads)

@@ -24,10 +24,10 @@ MAX_LASSO_COLUMNS = 256
 
 @dataclass
 class LinearPath:
-    """Models of growing freedom: ``coefficients`` (n_stages, n_outputs, n_features), ``intercepts`` (n_stages, n_outputs)."""
+    """Models of growing freedom, one per stage."""
 
-    coefficients: Array
-    intercepts: Array
+    coefficients: Array  # (n_stages, n_outputs, n_features)
+    intercepts: Array  # (n_stages, n_outputs)
 
     def predict(self, X: Array) -> Array:
         """Predictions of all stages at X (n_features, n_samples): shape (n_stages, n_outputs, n_samples)."""
@@ -114,7 +114,16 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units) -> Ancho
     mean = view @ share
     size = np.sqrt(np.maximum((view - mean[:, None]) ** 2 @ share, 1e-30))
     size = np.where(size > 1e-9 * np.abs(scale), size, 1.0)  # a difference that is always the same says nothing
-    return Anchor(column, slope[column], offset[column], scale / size, part / size, (shift - mean) / size, float(error[column]), int(alike.sum()))
+    return Anchor(
+        column,
+        slope[column],
+        offset[column],
+        scale / size,
+        part / size,
+        (shift - mean) / size,
+        float(error[column]),
+        int(alike.sum()),
+    )
 
 
 def _limited(ratio: Array) -> Array:

@@ -19,7 +19,7 @@ LIFE = 64  # rows after which a new sample is drawn; binning one costs as much a
 
 
 class GrownTree(NamedTuple):
-    """Gates on ``columns``, leaf coefficients in the order of the basis, output and sum of leave-one-out errors."""
+    """Gates on ``columns``, leaf coefficients ordered as the basis, output, weighted sum of squared left-out errors."""
 
     columns: Array
     gate_weights: Array
@@ -77,9 +77,9 @@ class TreeGrower:
             detrended_candidate=True,
             min_leaf_weight=min(5.0, max(1.0, len(target) / 4)),
         )
-        weight = recent.weight[self.rows]
+        weight, (Z, bins) = recent.weight[self.rows], self._binned
         _, columns, gates, bias, values, slopes, output, _, error = _kernels.fit_greedy(
-            *self._binned, target[None], None if np.all(weight == 1.0) else weight, settings
+            Z, bins, target[None], None if np.all(weight == 1.0) else weight, settings
         )
         coef = np.zeros((2**self.depth, 2**self.depth + self.n_extra_columns))
         coef[:, 0] = values[:, 0]

@@ -28,15 +28,7 @@ from numpy.typing import NDArray
 from ._model_file import save as save_model
 from ._model_values import Codec, Fields, register
 from ._online_growth import TreeGrower
-from ._online_parts import (
-    DriftTest,
-    Experts,
-    RecentRows,
-    RecursiveLeastSquares,
-    RowEncoder,
-    RunningUnits,
-    SoftTrees,
-)
+from ._online_parts import DriftTest, Experts, RecentRows, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
 from ._online_state import pack, unpack, unpack_encoder
 from ._validation import check_integer, check_number
 
@@ -326,11 +318,11 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._grower.draw(self._rows, self._units, self.n_rows_seen)
         places = self._grower.rows
         self._rows.basis[places, : self._trees.n_basis] = 0.0  # of the trees before, which go now
-        residual = self._truth(places) - self._rows.basis[places] @ coef
+        residual, weight = self._truth(places) - self._rows.basis[places] @ coef, self._rows.weight[places]
         self._trees.grown[:] = 0.0
         for tree in range(min(self.n_trees, max(3, len(places) // 5))):
             grown = self._grower.grow(self._rows, residual)
-            if grown is None or not grown.error < residual @ residual:
+            if grown is None or not grown.error < weight @ residual**2:
                 break
             self._trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
             coef[self._trees.leaves(tree)] = BOOSTING_RATE * grown.coef
@@ -348,7 +340,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._next_tree = (tree + 1) % self.n_trees
         own = trees.leaves(tree)
         grown = self._grower.grow(self._rows, residual + basis[:, own] @ full.coef[own])
-        if grown is None or not grown.error < BETTER * (residual @ residual):
+        if grown is None or not grown.error < BETTER * (self._rows.weight[places] @ residual**2):
             return
         trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
         full.replace(own, REPLACING_RATE * grown.coef, NEW_VARIANCE)

@@ -83,7 +83,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def plain(x: dict[str, Any]) -> dict[str, Any]:
-    """A row with dates as numbers, which is what all models get here: river's know no dates."""
+    """A row as all models get it here: names as text, dates as numbers, since river's models need that."""
     out = {}
     for name, value in x.items():
         if isinstance(value, datetime):
@@ -91,7 +91,7 @@ def plain(x: dict[str, Any]) -> dict[str, Any]:
             out[f"{name} month"], out[f"{name} weekday"] = value.month, value.weekday()
             out[f"{name} hour"] = value.hour
         else:
-            out[name] = value
+            out[str(name)] = value
     return out
 
 
