@@ -275,7 +275,12 @@ class CatBoost(Library):
     def grow(cls, estimator: Any, X: Array, y: Array, weight: Array | None, seed: int, n_threads: int) -> list[Nodes]:
         if np.ptp(y) == 0 or not np.ptp(X, axis=0).any():  # CatBoost refuses to fit either
             return [_single_leaf(float(np.average(y, weights=weight)))]
-        return super().grow(cls._quiet(estimator), X, y, weight, seed, n_threads)
+        estimator = cls._quiet(estimator)
+        if weight is not None:  # CatBoost multiplies its penalty with the mean weight; a weight of 2 is to be two rows
+            known = cls.params(estimator)
+            penalty = "reg_lambda" if "reg_lambda" in known else "l2_leaf_reg"
+            estimator = cls.make(estimator, {penalty: known.get(penalty, 3.0) / float(weight.mean())})
+        return super().grow(estimator, X, y, weight, seed, n_threads)
 
     @classmethod
     def _quiet(cls, estimator: Any) -> Any:
