@@ -227,6 +227,6 @@ def test_richer_level_needs_more_than_its_noise():
     constant = judged("constant", np.zeros_like(y))
     lucky = judged("ridge", 0.02 * y)  # better, but hardly
     sure = judged("trees", 0.9 * y)
-    assert_allclose(combine([constant], [constant, judged("ridge", -0.1 * y)], [], y, None, SquaredError()), [1, 0])
-    weights = combine([constant], [constant, lucky], [sure], y, None, SquaredError())
+    assert_allclose(combine([constant, judged("ridge", -0.1 * y)], [], y, None, SquaredError()), [1, 0])
+    weights = combine([constant, lucky], [sure], y, None, SquaredError())
     assert weights[2] == pytest.approx(1.0)

@@ -152,3 +152,12 @@ def test_registry_makes_each_transform_by_name():
     for name, cls in TRANSFORMS.items():
         assert type(make_transform(name)) is cls
     assert make_transform(None) is None
+
+
+def test_start_of_a_subclass_of_linear_is_used():
+    class FromOnes(Linear):
+        def start(self, X, target, rng):
+            return np.ones((1, X.shape[1]))
+
+    X = np.ones((4, 3))
+    assert np.array_equal(FromOnes().start_weighted(X, X[:, :1], None, np.random.default_rng(0)), np.ones((1, 3)))

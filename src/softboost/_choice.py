@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -274,26 +273,22 @@ def choose(
     if wandering is None and linear_level:
         anchor = find_anchor(X, y, weight, units)
         anchored = anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4
-    judge = _Judge(X, y, weight, loss, folds, units, seed, n_threads, progress)
+    judge = _Judge(X, y, weight, loss, folds, units, anchored, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
-    linear = judge.linear_candidates(names, anchored)
-    simple = linear[:1]
+    linear = judge.linear_candidates(names)
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
-    boosted = judge.boosted_candidates(paths, start, fixed_rounds, anchored)
+    boosted = judge.boosted_candidates(paths, start, fixed_rounds)
     doubt = DOUBT if wandering is None else 2 * DOUBT  # neighbours in time are alike: rows count for half
-    weights = combine(simple, linear, boosted, judge.y, judge.weight, loss, doubt)
+    weights = combine(linear, boosted, judge.y, judge.weight, loss, doubt)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}
-    fits: dict[bool, Fit] = {}
+    full = Fit(X, y, weight, units, loss, n_threads, anchored)
     members = []
     for candidate, w in zip(everyone, weights, strict=True):
         if w <= 0:
             continue
         progress(f"fitting {candidate.name} on all rows")
-        if candidate.anchored not in fits:
-            fits[candidate.anchored] = Fit(X, y, weight, units, loss, n_threads, candidate.anchored)
-        full = fits[candidate.anchored]
         if candidate.model in by_name:
             path = replace(by_name[candidate.model], n_estimators=candidate.stage)
             origin, model = full.boost(path, start, seed)
@@ -343,61 +338,62 @@ class _Judge:
         loss: Loss,
         folds: Sequence[Fold],
         units: Units,
+        anchored: bool,
         seed: int,
         n_threads: int,
         progress: Callable[[str], None],
     ) -> None:
-        self.loss, self.seed, self.progress = loss, seed, progress
+        self.loss, self.anchored, self.seed, self.progress = loss, anchored, seed, progress
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
         inner = 1 if self.n_workers > 1 else n_threads
-        self._rows = [
-            (
+        self.fits = [
+            Fit(
                 np.ascontiguousarray(X[:, train]),
                 np.ascontiguousarray(y[:, train]),
                 None if weight is None else np.ascontiguousarray(weight[train]),
+                units,
+                loss,
+                inner,
+                anchored,
             )
             for train, _ in folds
         ]
-        self._make_fit = partial(Fit, units=units, loss=loss, n_threads=inner)
-        self._fits: dict[bool, list[Fit]] = {}
         self.X_judged = [np.ascontiguousarray(X[:, held]) for _, held in folds]
         rows = np.concatenate([held for _, held in folds])
         self.y = np.ascontiguousarray(y[:, rows])
         self.weight = None if weight is None else weight[rows]
 
-    def _over_folds(self, work: Callable[[Fit, Array], Any], anchored: bool) -> list[Any]:
-        if anchored not in self._fits:
-            self._fits[anchored] = [self._make_fit(*rows, anchored=anchored) for rows in self._rows]
+    def _over_folds(self, work: Callable[[Fit, Array], Any]) -> list[Any]:
         if self.n_workers == 1:
-            return [work(fit, X) for fit, X in zip(self._fits[anchored], self.X_judged, strict=True)]
+            return [work(fit, X) for fit, X in zip(self.fits, self.X_judged, strict=True)]
         with ThreadPoolExecutor(self.n_workers) as pool:
             try:
-                return list(pool.map(work, self._fits[anchored], self.X_judged))
+                return list(pool.map(work, self.fits, self.X_judged))
             except BaseException:
                 self._stopped.set()  # Ctrl-C reaches this thread only: the others end after their round
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _judged(self, model: str, anchored: bool, staged: Array, allowed: slice = slice(None)) -> _Judged:
+    def _judged(self, model: str, staged: Array, allowed: slice = slice(None)) -> _Judged:
         """Choose the stage of least pooled loss; equal ones go to the simpler, which comes first."""
         row_loss = self.loss.loss(self.y[None], staged).mean(axis=1)  # (n_stages, n_judged)
         pooled = np.average(row_loss, axis=1, weights=self.weight)
         first = range(len(pooled))[allowed][0]
         pooled = pooled[allowed]
         stage = first + int(np.flatnonzero(pooled <= pooled.min() + 1e-9 * abs(pooled.min()))[0])
-        return _Judged(model, anchored, stage, staged[stage], row_loss[stage])
+        return _Judged(model, self.anchored, stage, staged[stage], row_loss[stage])
 
-    def linear_candidates(self, names: Sequence[str], anchored: bool) -> list[_Judged]:
+    def linear_candidates(self, names: Sequence[str]) -> list[_Judged]:
         def work(fit: Fit, X: Array) -> dict[str, Array]:
             seen, level = fit.see(X), fit.level(X)
             return {name: fit.linear[name].predict(seen) + level for name in names}
 
-        per_fold = self._over_folds(work, anchored)
-        return [self._judged(name, anchored, np.concatenate([p[name] for p in per_fold], axis=2)) for name in names]
+        per_fold = self._over_folds(work)
+        return [self._judged(name, np.concatenate([p[name] for p in per_fold], axis=2)) for name in names]
 
     def boosted_candidates(
-        self, paths: Sequence[Path], linear: tuple[str, int] | None, fixed_rounds: bool, anchored: bool
+        self, paths: Sequence[Path], linear: tuple[str, int] | None, fixed_rounds: bool
     ) -> list[_Judged]:
         out = []
         for path in paths:
@@ -414,14 +410,13 @@ class _Judge:
                     staged[len(added) + 1 :] += added[-1]
                 return staged
 
-            staged = np.concatenate(self._over_folds(work, anchored), axis=2)
+            staged = np.concatenate(self._over_folds(work), axis=2)
             allowed = slice(path.n_estimators, None) if fixed_rounds else slice(None)
-            out.append(self._judged(path.name, anchored, staged, allowed))
+            out.append(self._judged(path.name, staged, allowed))
         return out
 
 
 def combine(
-    simple: list[_Judged],
     linear: list[_Judged],
     boosted: list[_Judged],
     y: Array,
@@ -432,11 +427,10 @@ def combine(
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
     ``trust(t) = clip(t - 1 - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows: at one
-    standard error and a little the simpler level stands, at two the richer.
+    standard error and a little the simpler level stands, at two the richer. The first linear candidate is the simplest.
     """
     n_linear, n_all = len(linear), len(linear) + len(boosted)
-    candidates = linear + boosted
-    predictions = np.stack([c.prediction for c in candidates])
+    predictions = np.stack([c.prediction for c in linear + boosted])
 
     def cost(w: Array) -> Array:
         return loss.loss(y, np.tensordot(w, predictions, axes=1)).mean(axis=0)
@@ -458,14 +452,13 @@ def combine(
         a = trust(simple, rich)
         return a * rich + (1 - a) * simple
 
-    cheapest = min(simple, key=lambda c: float(np.average(c.row_loss, weights=weight)))
-    w = only(candidates.index(cheapest))
-    if n_linear > len(simple):
+    w = only(0)
+    if n_linear > 1:
         rich = np.zeros(n_all)
         rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
         w = pulled(w, rich)
     if boosted:
-        single = n_linear == len(simple) and len(boosted) == 1  # the user's own path stands as it is
+        single = n_linear == 1 and len(boosted) == 1  # the user's own path stands as it is
         w = only(n_linear) if single else pulled(w, convex_weights(predictions, y, weight, loss))
     w[w < 1e-3] = 0.0
     return w / w.sum()
