@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints/test.txt
-TEST_EXTRAS ?= test,torch,onnx,river,docs,dev
+TEST_EXTRAS ?= test,torch,onnx,river,integrations,docs,dev
 PYTEST_ARGS ?= -n auto --maxprocesses 8
 FUZZ_FILES ?= 1000000
 SANITIZE_TESTS ?= tests/test_kernels.py
@@ -20,7 +20,7 @@ STUBGEN = $(BIN)/python -m nanobind.stubgen --quiet --module softboost._core
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test build lint layers format stub bench docs slow lowest sanitize fuzz lock dist clean
+.PHONY: help run test build lint layers format stub bench docs slow lowest newest sanitize fuzz lock dist clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -72,6 +72,10 @@ lowest: ## Tests with the oldest supported versions of the dependencies
 	@$(MAKE) --no-print-directory .venv-lowest/.lowest VENV=.venv-lowest
 	.venv-lowest/bin/python -m pytest $(PYTEST_ARGS) -W ignore::DeprecationWarning -W ignore::FutureWarning
 
+newest: ## Tests with the newest pandas, without the libraries that want it below 3
+	@$(MAKE) --no-print-directory .venv-newest/.newest VENV=.venv-newest
+	.venv-newest/bin/python -m pytest $(PYTEST_ARGS)
+
 sanitize: ## Tests of the extension under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory .venv-sanitize/.sanitize VENV=.venv-sanitize
 	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so)" \
@@ -87,10 +91,10 @@ fuzz: ## Mutated model files against the loader, under the sanitizers
 lock: ## Resolve the test environment afresh and write constraints/test.txt
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install "$(TORCH)" build cmake nanobind ninja scikit-build-core \
-	  ".[test,torch,onnx,river,paper,benchmark,dev]"
+	.venv-lock/bin/python -m pip install "$(TORCH)" build cmake nanobind ninja scikit-build-core setuptools wheel \
+	  ".[test,torch,onnx,river,integrations,paper,benchmark,docs,dev]"
 	{ sed -n '/^#/p' constraints/test.txt; \
-	  .venv-lock/bin/python -m pip freeze --exclude softboost | sed 's/+cpu$$//'; } > constraints/test.txt.new
+	  .venv-lock/bin/python -m pip freeze --all --exclude softboost --exclude pip | sed 's/+cpu$$//'; } > constraints/test.txt.new
 	mv constraints/test.txt.new constraints/test.txt
 	rm -rf .venv-lock
 
@@ -99,15 +103,16 @@ dist: $(VENV)/.test ## Source archive and wheel into dist/
 	$(BIN)/python -m build
 
 clean: ## Remove builds, caches and environments
-	rm -rf build dist wheelhouse site .venv .venv-lowest .venv-sanitize .venv-lock
+	rm -rf build dist wheelhouse site .venv .venv-lowest .venv-newest .venv-sanitize .venv-lock
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache catboost_info
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+# setuptools and wheel are for pyspark, which comes as source.
 $(VENV)/.backend: $(CONSTRAINTS) | $(VENV)/.created
-	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) cmake nanobind ninja scikit-build-core
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) cmake nanobind ninja scikit-build-core setuptools wheel
 	@touch $@
 
 $(VENV)/.run: $(SOURCES) | $(VENV)/.backend
@@ -129,6 +134,11 @@ $(VENV)/.docs: $(SOURCES) $(VENV)/.backend
 $(VENV)/.lowest: $(SOURCES) $(VENV)/.backend
 	sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2/p' pyproject.toml | sort -u > $(VENV)/lowest.txt
 	$(PIP) install -c $(VENV)/lowest.txt $(BUILD) ".[test]"
+	@touch $@
+
+$(VENV)/.newest: $(SOURCES) $(VENV)/.backend
+	grep -v '^pandas==' constraints/test.txt > $(VENV)/newest.txt
+	$(PIP) install -c $(VENV)/newest.txt $(BUILD) ".[test,torch,onnx,river]"
 	@touch $@
 
 $(VENV)/.sanitize: $(SOURCES) $(VENV)/.backend
