@@ -272,11 +272,52 @@ def test_backtest_prints_a_table(sales, capsys):
     assert "frequency: 'MS'" in err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (["--level", "80", "95", "FILE"], "'FILE' is not a number; put FILE before --level"),
+        (["FILE", "--level", "120"], "120 is not between 0 and 100"),
+        (["FILE", "--h", "0"], "0 is less than 1"),
+        (["FILE", "--plot", "x.png"], "'x.png' does not end in .html"),
+        (["FILE", "--out", "x.xls"], "'x.xls' does not end in .csv"),
+    ],
+)
+def test_options_that_cannot_be_are_wrong_usage(wrong, says, capsys):
+    assert run("forecast", *wrong) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_what_was_guessed_is_said_before_a_complaint(tmp_path, capsys):
+    path = tmp_path / "x.csv"
+    path.write_text("year,value,invest\n1935,1,2\n1935,3,4\n")
+    assert run("forecast", path) == 1
+    err = capsys.readouterr().err
+    assert err.index("target: column 'value'") < err.index("has 1935 already in line 2")
+    assert "name them with --id" in err
+
+
+def test_target_transforms_are_said_in_words(sales, capsys):
+    assert run("forecast", sales, "--h", 2) == 0
+    err = capsys.readouterr().err
+    assert "Differences(" not in err
+    assert "Log(" not in err
+
+
+def test_large_errors_are_printed_without_an_exponent(tmp_path, capsys):
+    path = tmp_path / "x.csv"
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"year": np.arange(60), "size": 1000 * rng.normal(size=60)}).to_csv(path, index=False)
+    assert run("backtest", path, "--h", 1, "--n-windows", 3, "--quiet") == 0
+    assert "e+" not in capsys.readouterr().out
+
+
 def test_series_too_short_are_remarked(tmp_path, capsys):
     path = tmp_path / "short.csv"
     path.write_text("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,3\n")
     assert run("forecast", path, "--h", 1) == 0
-    assert "too short" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "too short" in err
+    assert "fallback_" not in err
 
 
 # -- bad files -----------------------------------------------------------------------------------------------------
@@ -289,6 +330,8 @@ BAD = {
     "short line": ("ds,y\n2024-01-01,3\n2024-01-02\n", "line 3: 1 cells, but the header has 2"),
     "no dates": ("a,b\n1,2\n", "no column of dates among a, b"),
     "no numbers": ("ds,b\n2024-01-01,u\n", "no column of numbers among ds, b"),
+    "one cell in words": ("month,v\n2024-01,x\n2024-02,3\n", "line 2, column 'v': 'x' is not a number"),
+    "one column": ("1\n2\n3\n", "a single column, '1'; a column of times and one of values are needed"),
     "no rows": ("ds,y\n", "no rows below the header"),
     "nothing": ("", "the file is empty"),
     "same names": ("ds,y,y\n2024-01-01,1,2\n", "two columns are named 'y'"),
@@ -314,6 +357,8 @@ def test_bad_files_are_told_by_line_and_column(name, tmp_path, capsys):
 def test_absent_file_and_column_are_named(tmp_path, sales, capsys):
     assert run("forecast", tmp_path / "no.csv") == 1
     assert "no such file" in capsys.readouterr().err
+    assert run("forecast", tmp_path) == 1
+    assert "is a folder" in capsys.readouterr().err
     assert run("forecast", sales, "--target", "units") == 1
     assert "no column 'units' for the target; there are store, month, promo, sales" in capsys.readouterr().err
 
@@ -373,6 +418,32 @@ def test_frequency_is_guessed_past_a_gap(freq):
     guess = guess_frequency(frame)
     offset = pd.tseries.frequencies.to_offset(guess)
     assert times[20] + offset == times[21]
+
+
+@pytest.mark.parametrize(
+    ("times", "freq"),
+    [
+        (["2020-01-01", "2020-02-01"], "MS"),
+        (["2020-02-29", "2020-03-31"], "ME"),
+        (["2020-02-01", "2020-05-01"], "QS-FEB"),
+        (["2020-03-31", "2021-03-31"], "YE-MAR"),
+        (["2020-01-01", "2020-03-01"], "2MS"),
+        (["2020-01-05", "2020-01-13"], "8D"),
+        (["2020-01-01 00:00", "2020-01-01 06:00"], "6h"),
+    ],
+)
+def test_frequency_of_two_rows(times, freq):
+    frame = pd.DataFrame({"unique_id": "a", "ds": pd.to_datetime(times), "y": 1.0})
+    assert guess_frequency(frame) == freq
+    assert frame["ds"][0] + pd.tseries.frequencies.to_offset(freq) == frame["ds"][1]
+
+
+def test_series_are_told_apart_by_the_column_that_does(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("y,unit,firm,year\n1,usd,A,1935\n2,usd,A,1936\n3,usd,B,1935\n4,usd,B,1936\n")
+    file = read_series(path)
+    assert file.frame["unique_id"].tolist() == ["A", "A", "B", "B"]
+    assert "series: column 'firm'" in file.remarks
 
 
 def test_frequency_of_whole_numbers():

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ._console import short_number, text_table
 from ._tables import SeriesFile, TableError, guess_frequency, read_series
-from .forecast import Backtest, Forecaster
+from .forecast import Backtest, Differences, Forecaster
 from .report import Page, line_chart
 
 __all__ = ["add_backtest_arguments", "add_forecast_arguments", "backtest", "forecast"]
@@ -28,7 +29,7 @@ def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--h", type=_positive, default=12, metavar="N", help="steps ahead (default: %(default)s)")
     parser.add_argument("--freq", metavar="WORD", help="pandas frequency (D, MS, h) or a number (default: guessed)")
     parser.add_argument(
-        "--level", type=float, nargs="+", default=[80, 95], metavar="PERCENT", help="intervals (default: 80 95)"
+        "--level", type=_percent, nargs="+", default=[80, 95], metavar="PERCENT", help="intervals (default: 80 95)"
     )
     columns = parser.add_argument_group("columns (default: guessed and said)")
     columns.add_argument("--id", metavar="NAME", help="column that names the series")
@@ -57,9 +58,31 @@ def _positive(text: str) -> int:
     return value
 
 
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; put FILE before --level") from None
+    if not 0 < value < 100:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 100")
+    return value
+
+
+def _path_to(*endings: str) -> Callable[[str], Path]:
+    """A path whose name has one of the endings."""
+
+    def path(text: str) -> Path:
+        if not text.lower().endswith(endings):
+            raise argparse.ArgumentTypeError(f"{text!r} does not end in {' or '.join(endings)}")
+        return Path(text)
+
+    return path
+
+
 def _add_outputs(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"write {what} to a .csv, .json or .parquet file")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a page of pictures (.html)")
+    table, page = _path_to(".csv", ".csv.gz", ".json", ".parquet"), _path_to(".html")
+    parser.add_argument("--out", type=table, metavar="FILE", help=f"write {what} to a .csv, .json or .parquet file")
+    parser.add_argument("--plot", type=page, metavar="FILE", help="write a page of pictures (.html)")
 
 
 def add_forecast_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,10 +105,13 @@ def add_backtest_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int]:
     file = read_series(
-        args.file, id_column=args.id, time_column=args.time, target=args.target, allow_gaps=args.gaps != "raise"
+        args.file,
+        id_column=args.id,
+        time_column=args.time,
+        target=args.target,
+        allow_gaps=args.gaps != "raise",
+        say=say,
     )
-    for remark in file.remarks:
-        say(remark)
     whole_numbers = file.frame["ds"].dtype.kind in "iu"
     if args.freq is None:
         freq = guess_frequency(file.frame)
@@ -131,7 +157,7 @@ def _heard(say: Say, work: Callable[[], Any]) -> Any:
         warnings.simplefilter("always")
         result = work()
     for text in dict.fromkeys(str(w.message) for w in heard):
-        say(f"note: {text}")
+        say(f"note: {text.removesuffix('; see fallback_')}")  # which is for those who hold the Forecaster
     return result
 
 
@@ -151,13 +177,20 @@ def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
         return _plain_names(model.fit(file.frame).predict(level=args.level))
 
     table = _heard(say, work)
-    changes = ", ".join(str(step) for step in model.target_transforms_.steps) or "as it is"
+    changes = ", ".join(_in_words(step) for step in model.target_transforms_.steps) or "as it is"
     say(f"models: {'one for all series' if model.scope_ == 'global' else 'one a series'}; target: {changes}")
     if args.plot:
         _forecast_page(file, table, args).write(args.plot, f"Written by softboost forecast {args.file.name}.")
         say(f"pictures: {args.plot}")
     _deliver(table, args, show)
     return 0
+
+
+def _in_words(step: Any) -> str:
+    """A target transform as a reader of the command's remarks would say it."""
+    if isinstance(step, Differences):
+        return "changes over " + " and ".join(f"{lag} {'step' if lag == 1 else 'steps'}" for lag in step.differences)
+    return {"Log": "logarithms", "LocalStandardScaler": "scaled by series"}.get(type(step).__name__, str(step))
 
 
 def _deliver(table: pd.DataFrame, args: argparse.Namespace, show: Say) -> None:
@@ -176,9 +209,9 @@ def _deliver(table: pd.DataFrame, args: argparse.Namespace, show: Say) -> None:
 
 def _write(table: pd.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix in (".parquet", ".pq"):
+    if path.suffix.lower() == ".parquet":
         table.to_parquet(path, index=False)
-    elif path.suffix == ".json":
+    elif path.suffix.lower() == ".json":
         table.to_json(path, orient="records", date_format="iso", indent=1)
     else:
         table.to_csv(path, index=False)
@@ -266,7 +299,7 @@ def _scores(table: pd.DataFrame, levels: list[float]) -> list[dict[str, Any]]:
 def _score_table(scores: list[dict[str, Any]]) -> str:
     columns = list(scores[0])
     cells = [[_cell(row.get(c), share="inside" in c) for c in columns] for row in scores]
-    return pd.DataFrame(cells, columns=columns).to_string(index=False)
+    return text_table(columns, cells)
 
 
 def _backtest_page(table: pd.DataFrame, scores: list[dict[str, Any]], args: argparse.Namespace) -> Page:
@@ -293,4 +326,4 @@ def _backtest_page(table: pd.DataFrame, scores: list[dict[str, Any]], args: argp
 def _cell(value: Any, share: bool = False) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{100 * value:.0f}%" if share else f"{value:.4g}"
+    return f"{100 * value:.0f}%" if share else short_number(value)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-__all__ = ["Console", "text_table"]
+__all__ = ["Console", "short_number", "text_table"]
 
 
 class Console:
@@ -41,6 +41,12 @@ class Console:
         hidden = self.quiet or not sys.stderr.isatty()
         layout = "{percentage:3.0f}%|{bar:24}| {desc}"
         return tqdm(total=total, file=sys.stderr, disable=hidden, bar_format=layout, leave=False)
+
+
+def short_number(value: float) -> str:
+    """Four digits, without an exponent for ordinary sizes: 32390, 0.0072, 1.2e+09."""
+    rounded = float(f"{value:.4g}")
+    return f"{rounded:.0f}" if 1e3 <= abs(rounded) < 1e7 else f"{rounded:.4g}"
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], mark: Callable[[str], str] | None = None) -> str:

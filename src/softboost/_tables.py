@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ def read_series(
     time_column: str | None = None,
     target: str | None = None,
     allow_gaps: bool = False,
+    say: Callable[[str], None] = lambda remark: None,
 ) -> SeriesFile:
     r"""Read a CSV or Parquet file of one or many series in long form: a row a time and series.
 
@@ -90,6 +92,8 @@ def read_series(
         Columns that name the series, the time and the value; None guesses from names and content.
     allow_gaps : bool, default=False
         Take empty values as missing instead of refusing them.
+    say : callable, default: nothing
+        Called with every remark when it is made, so that a complaint comes after what was guessed before it.
 
     Returns
     -------
@@ -105,12 +109,14 @@ def read_series(
     ([3.0, 5.0], "time: column 'month'")
     """
     path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path}: is a folder; name a file in it")
     if not path.is_file():
         raise TableError(f"{path}: no such file")
     table = _read_parquet(path) if path.suffix in (".parquet", ".pq") else _read_csv(path)
     if table.empty:
         raise TableError(f"{path}: no rows below the header")
-    reader = _Reader(path, table, allow_gaps)
+    reader = _Reader(path, table, allow_gaps, say)
     return reader.read(id_column, time_column, target)
 
 
@@ -165,8 +171,8 @@ def _read_plain_csv(text: str, separator: str) -> pd.DataFrame | None:
 class _Reader:
     """Finds the three columns of a table and turns them into times, numbers and names."""
 
-    def __init__(self, path: Path, table: pd.DataFrame, allow_gaps: bool) -> None:
-        self.path, self.table, self.allow_gaps = path, table, allow_gaps
+    def __init__(self, path: Path, table: pd.DataFrame, allow_gaps: bool, say: Callable[[str], None]) -> None:
+        self.path, self.table, self.allow_gaps, self.say = path, table, allow_gaps, say
         self.remarks: list[str] = []
         if table.columns.duplicated().any():
             twice = table.columns[table.columns.duplicated()][0]
@@ -180,17 +186,18 @@ class _Reader:
             self._join_year()
         time_column = self._column("time", time_column, TIME_NAMES) or self._first_dates(target, id_column)
         target = self._column("target", target, TARGET_NAMES) or self._last_numbers(time_column, id_column)
-        id_column = self._column("series", id_column, ID_NAMES, besides=(time_column, target))
-        for role, name in (("time", time_column), ("series", id_column), ("target", target)):
-            if name is not None:
-                self.remarks.append(f"{role}: column {name!r}")
-        if id_column is None:
-            self.remarks.append("series: the whole file is one")
-        left = [str(c) for c in self.table.columns if c not in (time_column, target, id_column)]
-        if left:
-            self.remarks.append(f"left out: {', '.join(left)}")
         assert time_column is not None
         assert target is not None
+        id_column = self._column("series", id_column, ID_NAMES, besides=(time_column, target))
+        id_column = id_column or self._series_told_apart(time_column, target)
+        for role, name in (("time", time_column), ("series", id_column), ("target", target)):
+            if name is not None:
+                self._remark(f"{role}: column {name!r}")
+        if id_column is None:
+            self._remark("series: the whole file is one")
+        left = [str(c) for c in self.table.columns if c not in (time_column, target, id_column)]
+        if left:
+            self._remark(f"left out: {', '.join(left)}")
         ids = self.table[id_column].astype(str) if id_column is not None else pd.Series(target, self.table.index)
         frame = pd.DataFrame({"unique_id": ids, "ds": self._times(time_column), "y": self._numbers(target)})
         self._check_repeats(frame)
@@ -198,8 +205,12 @@ class _Reader:
         lines = frame.index.to_numpy()
         frame = frame.reset_index(drop=True)
         first, last = _shown(frame["ds"].min()), _shown(frame["ds"].max())
-        self.remarks.append(f"{frame['unique_id'].nunique():,} series, {len(frame):,} rows, {first} to {last}")
+        self._remark(f"{frame['unique_id'].nunique():,} series, {len(frame):,} rows, {first} to {last}")
         return SeriesFile(frame, lines, self.path, self.remarks)
+
+    def _remark(self, text: str) -> None:
+        self.remarks.append(text)
+        self.say(text)
 
     def _column(
         self, role: str, asked: str | None, names: tuple[str, ...], besides: tuple[str | None, ...] = ()
@@ -223,7 +234,7 @@ class _Reader:
                 month = ((within - 1) * (12 // per_year) + 1).astype(int)
                 dates = pd.to_datetime({"year": year.astype(int), "month": month, "day": 1})
                 self.table = self.table.drop(columns=[lower["year"], lower[part]]).assign(date=dates)
-                self.remarks.append(f"time: columns {lower['year']!r} and {lower[part]!r} joined to 'date'")
+                self._remark(f"time: columns {lower['year']!r} and {lower[part]!r} joined to 'date'")
 
     def _first_dates(self, *besides: str | None) -> str:
         for name in self.table.columns:
@@ -232,17 +243,39 @@ class _Reader:
                 continue
             if values.dtype.kind == "M" or _parse_dates(values) is not None:
                 return str(name)
+        if self.table.shape[1] == 1:
+            raise TableError(
+                f"{self.path}: a single column, {str(self.table.columns[0])!r}; a column of times and one of values "
+                "are needed, under a line that names them"
+            )
         raise TableError(
             f"{self.path}: no column of dates among {', '.join(map(str, self.table.columns))}; name it with --time"
         )
 
     def _last_numbers(self, *besides: str | None) -> str:
-        for name in reversed(self.table.columns):
-            if name not in besides and self.table[name].pipe(_as_numbers).notna().mean() > 0.5:
-                return str(name)
+        shares = {
+            str(name): self.table[name].pipe(_as_numbers).notna().mean()
+            for name in reversed(self.table.columns)
+            if name not in besides
+        }
+        for least in (0.5, 0.0):  # a column with some numbers is taken too, and its first wrong cell is named later
+            found = next((name for name, share in shares.items() if share > least), None)
+            if found is not None:
+                return found
         raise TableError(
             f"{self.path}: no column of numbers among {', '.join(map(str, self.table.columns))}; name it with --target"
         )
+
+    def _series_told_apart(self, time_column: str, target: str) -> str | None:
+        """The first column of names that tells rows of the same time apart, where times repeat."""
+        if not self.table[time_column].duplicated().any():
+            return None
+        for name in self.table.columns:
+            if name in (time_column, target) or self.table[name].pipe(_as_numbers).notna().any():
+                continue
+            if not self.table.duplicated([name, time_column]).any():
+                return str(name)
+        return None
 
     def _numbers(self, name: str) -> Any:
         values = self.table[name].pipe(_as_numbers)
@@ -350,7 +383,25 @@ def guess_frequency(frame: pd.DataFrame) -> str | int:
         found = _inferred(piece) if len(piece) >= 3 else None
         if found is not None:
             return found
-    return str(pd.tseries.frequencies.to_offset(times.diff().mode().iloc[0]).freqstr)
+    return _by_months(times) or _by_duration(times.diff().mode().iloc[0])
+
+
+def _by_months(times: Any) -> str | None:
+    """A frequency in months, quarters or years where all times begin, or all end, a month."""
+    for edge, letter in ((times.dt.is_month_start, "S"), (times.dt.is_month_end, "E")):
+        if not edge.all():
+            continue
+        steps = (12 * times.dt.year + times.dt.month).diff().dropna()
+        step, month = int(steps.mode().iloc[0]), times.iloc[0].strftime("%b").upper()
+        if step == 0:
+            return None
+        return {1: f"M{letter}", 3: f"Q{letter}-{month}", 12: f"Y{letter}-{month}"}.get(step, f"{step}M{letter}")
+    return None
+
+
+def _by_duration(step: Any) -> str:
+    days = step / pd.Timedelta(days=1)
+    return f"{days:.0f}D" if days >= 1 and days == int(days) else str(pd.tseries.frequencies.to_offset(step).freqstr)
 
 
 def _inferred(times: Any) -> str | None:
