@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import itertools
 import json
 import re
 import shutil
@@ -12,7 +13,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from softboost import _demo
+from softboost import _choice, _demo, report
+from softboost.forecast import _backtest
+from softboost.inspection import _plots
 from softboost.report import Page, _ticks, bar_chart, heat_map, line_chart
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -88,6 +91,50 @@ def test_heat_map_colours_signs_apart():
     assert colours == ["#d55e00", "#0072b2", "#f7f7f7"]
 
 
+def test_ticks_of_counted_steps_are_whole():
+    svg = parsed(line_chart({"a": [10.0, 30.0, 70.0]}, x_label="origin"))
+    names = [t.text for t in svg.findall(f"{SVG}text")]
+    assert {"1", "2", "3"} <= set(names)
+    assert "1.5" not in names
+
+
+@pytest.mark.parametrize("largest", [0.0008, 7.5, 16000.0, 999900.0, 3.2e8])
+def test_labels_of_large_values_stay_inside(largest):
+    svg = parsed(line_chart({"a": [0.5 * largest, largest]}))
+    labels = [t for t in svg.findall(f"{SVG}text") if t.get("text-anchor") == "end"]
+    assert labels
+    for label in labels:
+        assert float(label.get("x")) - 6.5 * len(label.text) > -1
+    assert largest >= 1e6 or not any("e" in label.text for label in labels)
+
+
+# How the three kinds of colour-blindness see linear red, green and blue (Machado, Oliveira and Fernandes, 2009).
+BLINDNESS = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(colour, seen_by):
+    """CIE L*a*b* of a colour such as #0072B2."""
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = TO_XYZ @ np.clip(np.array(BLINDNESS[seen_by]) @ linear, 0, 1) / (TO_XYZ @ np.ones(3))
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("seen_by", BLINDNESS)
+def test_colours_differ_for_the_colour_blind(seen_by):
+    """Differences below about 10 are hard to see; lines differ by dashes besides."""
+    palettes = [report.PALETTE[:5], ["#0072B2", "#D55E00", _plots.GREY], [colour for colour, _ in _backtest.STYLES]]
+    for palette in palettes:
+        for a, b in itertools.combinations(palette, 2):
+            assert np.linalg.norm(lab(a, seen_by) - lab(b, seen_by)) > 10, (a, b)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.2, 7.9), (1e-9, 2e-9), (1e6, 3e6), (2.0, 2.0)])
 def test_ticks_are_few_round_and_inside(low, high):
     ticks = _ticks(low, high)
@@ -112,6 +159,11 @@ def test_demo_beats_what_it_is_compared_with(demo):
     assert synthetic["softboost"] < 0.015 < 0.1 < synthetic["naive"]
     assert sunspots["softboost"] < 0.5 * sunspots["naive"]
     assert sunspots["softboost"] < sunspots["lasso"]
+
+
+def test_every_name_of_a_choice_is_explained():
+    names = {path.name for path in _choice.candidate_paths(100)} | set(_choice.LEVEL_MODELS) | {"persistence", "drift"}
+    assert names <= set(_demo.CANDIDATES)
 
 
 def test_demo_page_holds_every_part(demo):

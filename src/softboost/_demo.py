@@ -59,6 +59,22 @@ MODELS = {  # name shown: name in the registry of the benchmarks
 }
 
 
+CANDIDATES = {  # names in what the default says it chose
+    "constant": "the mean",
+    "persistence": "the last value",
+    "drift": "the last value and its mean change",
+    "ridge": "a linear model of all columns",
+    "lasso": "a linear model of a few columns",
+    "relaxed": "least squares on the columns that lasso picked",
+    "trees": "soft trees with linear leaves",
+    "steps": "trees with constant leaves",
+    "linear+trees": "trees on what a linear model leaves over",
+    "index": "trees on one learned combination of a few columns",
+    "two indices": "trees on two learned combinations of a few columns",
+    "dense index": "trees on one learned combination of all columns",
+}
+
+
 @dataclass
 class Data:
     """One data set of the demonstration, split into rows to learn from and rows to be tested on."""
@@ -101,7 +117,7 @@ def synthetic_task(seed: int = 0) -> Data:
     frame = make_synthetic(n_series=1, random_state=seed)
     names = [str(name) for name in frame.columns[3:]]
     X, y = frame[names].to_numpy(), frame["y"].to_numpy()
-    about = "100 rows to learn from, 96 to be tested on, 50 columns of which 5 matter. The noise alone costs 0.01."
+    about = "100 rows to learn from, 96 to be tested on, 50 columns of which 5 matter, noise of variance 0.01."
     task = Task(X[:100], y[:100], X[100:], y[100:])
     return Data("The paper's synthetic series", about, task, names, "step", np.arange(1, 97), y[99:-1])
 
@@ -231,6 +247,18 @@ def _choice(result: Result) -> str:
     return str(result.model.choice_.describe()) if result.model.choice_ is not None else ""
 
 
+def _meaning(result: Result) -> str:
+    """What the names in the choice stand for."""
+    assert result.model is not None
+    assert result.model.choice_ is not None
+    chosen = sorted(result.model.choice_.weights, key=lambda name: -result.model.choice_.weights[name])
+    said = []
+    for name in chosen:
+        of_changes = " of the changes since the last value" if name.startswith("anchored ") else ""
+        said.append(f"{name}, {CANDIDATES[name.removeprefix('anchored ')]}{of_changes}")
+    return f"That is: {'; '.join(said)}. A stage is how far a path was followed."
+
+
 def write_page(results: list[Result], with_transform: SoftBoostRegressor, ahead: pd.DataFrame, out: str | Path) -> Path:
     """The page of the demonstration."""
     page = Page("softboost at work", "Gradient boosting that learns its own features, without a setting made by hand.")
@@ -286,7 +314,7 @@ def _section(page: Page, result: Result) -> None:
     data, rows = result.data, table(result)
     page.heading(data.title)
     page.text(data.about)
-    page.text(f"softboost {_choice(result)}.")
+    page.text(f"softboost {_choice(result)}. {_meaning(result)}")
     page.table(
         ["model", "test MSE", "relative", "seconds"],
         [[r["model"], f"{r['mse']:.4g}", f"{r['relative']:.2f}", f"{r['seconds']:.2f}"] for r in rows],

@@ -91,6 +91,7 @@ def _demo(args: argparse.Namespace) -> int:
         console.result(text_table(["model", "test MSE", "relative", "seconds"], cells, console.bold) + "\n")
     for name in summary["missing"]:
         console.note(f"{name} is not installed and was left out: pip install 'softboost[lightgbm]'")
+    console.note("the page, to be opened in a browser:")
     console.result(summary["report"])
     return 0
 

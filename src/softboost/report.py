@@ -59,8 +59,8 @@ tr.best td{font-weight:700}
 @media (max-width:30rem){th,td{padding:.25rem .2rem;font-size:.8rem}.table,figure{padding:.5rem}}
 footer{margin:2rem 0 1rem;color:var(--soft);font-size:.875rem}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--page:#fff;--card:#fff;--accent:#0072B2}
-body{max-width:none;padding:0;font-size:10pt}figure,.table{break-inside:avoid;border-color:#bbb}
-h2{break-after:avoid}.grid{grid-template-columns:1fr 1fr}}
+body{max-width:none;padding:0 2px;font-size:10pt}figure,.table{break-inside:avoid;border-color:#bbb}
+h2,h2~p{break-after:avoid}.grid{grid-template-columns:repeat(2,minmax(0,1fr))}th,td{padding:.3rem .2rem}}
 """
 
 
@@ -146,15 +146,20 @@ def _number(value: float) -> str:
     """Short text of an axis value: no exponent for ordinary sizes, a true minus sign."""
     if value == 0:
         return "0"
-    text = f"{value:,.4g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.1e}"
+    value = float(f"{value:.4g}")
+    text = f"{value:,.4g}" if abs(value) < 1e3 else f"{value:,.0f}"
+    if not 1e-4 <= abs(value) < 1e7:
+        text = f"{value:.1e}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def _ticks(low: float, high: float, n: int = 5) -> Array:
-    """Round values from ``low`` to ``high``, about ``n`` of them."""
+def _ticks(low: float, high: float, n: int = 5, whole: bool = False) -> Array:
+    """Round values from ``low`` to ``high``, about ``n`` of them; ``whole`` ones only where asked for."""
     span = high - low if high > low else max(abs(high), 1.0)
     step = 10.0 ** np.floor(np.log10(span / n))
     step *= next((m for m in (1, 2, 2.5, 5, 10) if span / (step * m) <= n), 10)
+    if whole:
+        step = max(np.ceil(step), 1.0)
     return np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
 
 
@@ -162,11 +167,23 @@ class _Axes:
     """A rectangle with linear or logarithmic scales, and the SVG drawn so far."""
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float], height: float, log: bool, top: float) -> None:
-        self.left, self.right, self.top, self.bottom = 48.0, WIDTH - 12.0, top, height - 34.0
         self.x_range, self.log = x, log
         self.y_range = (np.log10(y[0]), np.log10(y[1])) if log else y
-        self.height = height
+        self.y_values = self._y_values()
+        longest = max([len(_number(float(value))) for value in self.y_values], default=0)
+        self.left, self.right = max(48.0, 8.0 + 6.6 * longest), WIDTH - 12.0
+        self.top, self.bottom, self.height = top, height - 34.0, height
         self.parts: list[str] = []
+
+    def _y_values(self) -> Array:
+        """Where the rules go: round values, or powers of ten with 2 and 5 between them where there is room."""
+        low, high = self.y_range
+        if not self.log:
+            return _ticks(low, high)
+        powers = 10.0 ** np.arange(np.floor(low), np.ceil(high) + 1)
+        steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0)
+        values = np.sort(np.concatenate([step * powers for step in steps]))
+        return values[(values >= 10**low * 0.999) & (values <= 10**high * 1.001)]
 
     def x(self, value: Any) -> Any:
         low, high = self.x_range
@@ -183,15 +200,7 @@ class _Axes:
         self.parts.append(f'<text class="{cls}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>')
 
     def rules(self, x_label: str, y_label: str, x_ticks: Sequence[float], x_names: Sequence[str]) -> None:
-        low, high = self.y_range
-        if self.log:
-            powers = 10.0 ** np.arange(np.floor(low), np.ceil(high) + 1)
-            steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0)
-            values = np.sort(np.concatenate([step * powers for step in steps]))
-            values = values[(values >= 10**low * 0.999) & (values <= 10**high * 1.001)]
-        else:
-            values = _ticks(low, high)
-        for value in values:
+        for value in self.y_values:
             y = float(self.y(value))
             self.parts.append(f'<line class="rule" x1="{self.left}" x2="{self.right}" y1="{y:.1f}" y2="{y:.1f}"/>')
             self.text(self.left - 5, y + 4, _number(float(value)), "end")
@@ -288,7 +297,7 @@ def line_chart(
         chosen = np.unique(np.linspace(0, n - 1, 4).round().astype(int))
         axes.rules(x_label, y_label, at[chosen].tolist(), [names[i] for i in chosen])
     else:
-        ticks = _ticks(float(at[0]), float(at[-1]))
+        ticks = _ticks(float(at[0]), float(at[-1]), whole=bool(np.all(at == np.round(at))))
         axes.rules(x_label, y_label, ticks.tolist(), [f"{t:g}" for t in ticks])
     for name, (below, above) in bands.items():
         axes.band(at[-len(np.asarray(below)) :], below, above, PALETTE[0], name)
