@@ -6,6 +6,8 @@ import pytest
 
 from softboost import SoftBoostRegressor
 from softboost._demo import synthetic_task
+from softboost._tree import SoftTree
+from softboost.forecast import Backtest
 from softboost.inspection import (
     _attributions,
     _plots,
@@ -136,8 +138,15 @@ def test_sentence_names_what_was_dropped_and_what_counts():
     dropped = dropped_features(model)
     assert f"{len(dropped)} were dropped altogether: {dropped[0]}, " in text
     n, _, total = text.split()[:3]
+    assert "columns carry 95% of the prediction" in text
     assert total == "20"
     assert importances(model)[: int(n)].sum() >= 0.95 > importances(model)[: int(n) - 1].sum()
+
+
+def test_sentence_about_one_column():
+    X, _ = smooth_data()
+    text = describe_features(SoftBoostRegressor().fit(X, 3 * X[:, 1]))
+    assert text.startswith("1 of 6 columns carries 95% of the prediction: x1.")
 
 
 def test_sentence_of_a_constant_model():
@@ -210,6 +219,14 @@ def test_attributions_match_shap(name):
     why = attributions(model, X[:3], X[:6])
     np.testing.assert_allclose(why.values, explained.values, atol=1e-10)
     np.testing.assert_allclose(why.baseline, explained.base_values, atol=1e-10)
+
+
+def test_attributions_carry_the_labels_of_the_rows():
+    X, y = smooth_data()
+    frame = pd.DataFrame(X, columns=list("abcdef"), index=[f"day {i}" for i in range(len(X))])
+    why = attributions(trees_only().fit(frame, y), frame[3:5])
+    assert list(why.frame().index) == ["day 3", "day 4"]
+    assert list(why.frame().columns) == list("abcdef")
 
 
 def naive_shapley(f, x, b):
@@ -337,12 +354,23 @@ def test_pictures_draw_on_the_axes_they_are_given(pyplot, fitted):
         "rounds": lambda ax: plot_transform_rounds(q, ax=ax),
         "tree": lambda ax: plot_tree(trees, ax=ax),
         "attributions": lambda ax: plot_attributions(attributions(trees, X[:1]), ax=ax),
+        "dependence": lambda ax: plot_partial_dependence(trees, X, [0], ax=ax),
+        "back-test": lambda ax: Backtest(None, np.ones((1, 5, 2)), {}).plot(ax),
     }
     for function in draw.values():
         _, ax = pyplot.subplots()
         assert function(ax) is ax
         assert function(None).figure is not ax.figure
         ax.figure.canvas.draw()
+        pyplot.close("all")
+
+
+def test_several_panels_of_dependence_take_axes_or_share_one(pyplot, fitted):
+    X, trees, _ = fitted
+    _, axes = pyplot.subplots(1, 2)
+    assert list(plot_partial_dependence(trees, X, [0, 1], ax=axes)) == list(axes)
+    _, ax = pyplot.subplots()
+    assert [panel.figure for panel in plot_partial_dependence(trees, X, [0, 1], ax=ax)] == [ax.figure] * 2
 
 
 def test_importances_are_drawn_by_name_and_size(pyplot, fitted):
@@ -384,10 +412,17 @@ def test_tree_is_drawn_with_its_gates_and_leaves(pyplot, fitted):
     _, trees, _ = fitted
     ax = plot_tree(trees, k=2, feature_names=list("abcdef"))
     texts = [t.get_text() for t in ax.texts]
-    assert texts.count("yes") == texts.count("no") == 2 ** trees.trees_[2].depth - 1
-    assert sum(text.endswith("?") or text in ("never", "always") for text in texts) == 2 ** trees.trees_[2].depth - 1
+    n_gates = 2 ** trees.trees_[2].depth - 1
+    assert texts.count("yes") == texts.count("no") == n_gates
+    assert sum(text.endswith("?") or text in ("always no", "always yes") for text in texts) == n_gates
     with pytest.raises(ValueError, match="k=15 is not a round"):
         plot_tree(trees, k=15)
+
+
+def test_a_gate_that_nothing_turns_says_which_way_it_leads():
+    tree = SoftTree(1, np.arange(2), np.array([[1e-22, -3e-22]]), np.array([-64.0]), np.zeros((2, 1)))
+    text = _plots._gate_text(tree, 0, ["a", "b"], np.zeros(2), np.ones(2), 3)
+    assert text == "always no"
 
 
 @pytest.mark.parametrize("data", [smooth_data, far_levels])

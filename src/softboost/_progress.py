@@ -15,7 +15,8 @@ class Progress:
         if verbose:
             from tqdm.auto import tqdm  # noqa: PLC0415 - costs a tenth of the import time and is rarely wanted
 
-            self._bar = tqdm(total=total, desc=text, leave=True)
+            layout = "{desc} [{elapsed}{postfix}]" if total is None else None  # no bar where the end is not known
+            self._bar = tqdm(total=total, desc=text, leave=True, bar_format=layout)
 
     def step(self, text: str = "") -> None:
         """One step done; ``text`` is shown behind the bar."""

@@ -11,6 +11,9 @@ from ._panel import Array
 
 __all__ = ["Backtest"]
 
+# Colours that colour-blind people tell apart, and a line of its own for each.
+STYLES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
+
 
 @dataclass(frozen=True)
 class Backtest:
@@ -25,11 +28,28 @@ class Backtest:
         Squared errors; NaN where a series had no such origin.
     fallback : dict
         Id of every series that was too short when the model was first fitted, and what forecast it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from softboost.forecast import Forecaster
+    >>> days = pd.date_range("2024-01-01", periods=60)
+    >>> df = pd.DataFrame({"unique_id": "a", "ds": days, "y": np.sin(np.arange(60) / 3)})
+    >>> test = Forecaster(freq="D", h=2, scope="local", target_transforms=None).backtest(df, n_windows=4)
+    >>> test
+    Backtest(n_series=1, n_windows=4, h=2, mse=...)
+    >>> test.losses.shape, test.mse_t.shape, test.cmse_t.shape, test.mse_by_step.shape
+    ((1, 4, 2), (4,), (4,), (2,))
     """
 
     forecasts: Any
     losses: Array
     fallback: dict[Any, str]
+
+    def __repr__(self) -> str:
+        n_series, n_windows, h = self.losses.shape
+        return f"Backtest(n_series={n_series}, n_windows={n_windows}, h={h}, mse={self.mse:.4g})"
 
     @property
     def mse_t(self) -> Array:
@@ -66,6 +86,14 @@ class Backtest:
         Returns
         -------
         ax : matplotlib axes
+
+        Examples
+        --------
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> import numpy as np
+        >>> Backtest(None, np.ones((1, 5, 2)), {}).plot(label="mine").get_xlabel()
+        'origin t'
         """
         if ax is None:
             from matplotlib import pyplot as plt
@@ -73,8 +101,10 @@ class Backtest:
             _, ax = plt.subplots(figsize=(7, 4))
         t = np.arange(1, self.losses.shape[1] + 1)
         name = "" if label is None else f"{label}: "
-        (line,) = ax.plot(t, self.cmse_t, linewidth=2, label=f"{name}cMSE$_t$")
-        ax.plot(t, self.mse_t, linewidth=0.8, alpha=0.5, color=line.get_color(), label=f"{name}MSE$_t$")
+        colour, dashes = STYLES[len(ax.lines) // 2 % len(STYLES)]
+        ax.plot(t, self.cmse_t, dashes, linewidth=2, color=colour, label=f"{name}cMSE$_t$")
+        ax.plot(t, self.mse_t, dashes, linewidth=0.8, alpha=0.6, color=colour, label=f"{name}MSE$_t$")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("origin t")
         ax.set_ylabel("mean squared error")
         ax.legend(frameon=False)

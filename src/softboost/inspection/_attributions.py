@@ -39,6 +39,9 @@ class Attributions:
         ``baseline + values.sum(axis=1)``. Equals ``model.predict(X)`` for losses without a link (all but poisson,
         gamma and tweedie, where it is the logarithm of it).
     feature_names : list of str
+        Names of the columns, in the order of the second axis of ``values``.
+    index : sequence or None, default=None
+        Labels of the rows, where they came in a frame that has some.
 
     Examples
     --------
@@ -52,12 +55,21 @@ class Attributions:
     baseline: Any
     prediction: Array
     feature_names: list[str]
+    index: Any = None
 
     def frame(self) -> pd.DataFrame:
-        """One row a prediction, one column a feature, for a single output."""
+        """One row a prediction, under its label in X; one column a feature. For a single output.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Attributions(np.array([[1.0, -0.5]]), 2.0, np.array([2.5]), ["a", "b"], index=["monday"]).frame()
+                  a    b
+        monday  1.0 -0.5
+        """
         if self.values.ndim != 2:
             raise ValueError("the model has several outputs; take values[:, :, k] of one")
-        return pd.DataFrame(self.values, columns=self.feature_names)
+        return pd.DataFrame(self.values, index=self.index, columns=self.feature_names)
 
 
 def attributions(
@@ -120,9 +132,10 @@ def attributions(
     raw = np.asarray(ensemble.raw_prediction(rows, n_threads), dtype=np.float64)
     values = _within_bounds(values, baseline, raw, model._held(raw, rows))
     prediction = baseline + values.sum(axis=1)
+    index = X.index if isinstance(X, pd.DataFrame) else None
     if model._y_ndim == 1:
-        return Attributions(values[:, :, 0], float(baseline[0]), prediction[:, 0], names)
-    return Attributions(values, baseline, prediction, names)
+        return Attributions(values[:, :, 0], float(baseline[0]), prediction[:, 0], names, index)
+    return Attributions(values, baseline, prediction, names, index)
 
 
 def _within_bounds(values: Array, baseline: Array, raw: Array, held: Array) -> Array:

@@ -144,7 +144,8 @@ def describe_features(model: SoftBoostRegressor, feature_names: Any = None, shar
         return f"All {len(ranked)} columns were dropped: the model predicts a constant."
     needed = int(np.searchsorted(np.cumsum(ranked.to_numpy()), share - 1e-12)) + 1
     names = _listed(list(ranked.index[:needed]))
-    carry = f"{needed} of {len(ranked)} columns carry {100 * share:.0f}% of the prediction: {names}."
+    verb = "carries" if needed == 1 else "carry"
+    carry = f"{needed} of {len(ranked)} columns {verb} {100 * share:.0f}% of the prediction: {names}."
     if not dropped:
         return f"{carry} No column was dropped altogether."
     verb = "was" if len(dropped) == 1 else "were"

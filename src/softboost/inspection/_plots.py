@@ -26,6 +26,7 @@ __all__ = [
 Array = NDArray[Any]
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8a8a8a"  # told apart with every kind of colour vision, and in grey
 DIVERGING = "PuOr_r"
+PAPER = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}  # under numbers
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 4.0) -> Any:
@@ -221,9 +222,9 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
     ax.barh(at, sizes, left=starts, color=[VERMILION if s > 0 else BLUE for s in sizes])
     for y, end, size in zip(at, ends, sizes, strict=True):
         ax.annotate(f"{size:+.3g}", (end, y), (4 if size >= 0 else -4, 0), textcoords="offset points",
-                    va="center", ha="left" if size >= 0 else "right", fontsize=8)  # fmt: skip
-    ax.axvline(why.baseline, color=GREY, linewidth=1, linestyle=":")
-    ax.axvline(why.prediction[row], color="black", linewidth=1)
+                    va="center", ha="left" if size >= 0 else "right", fontsize=8, bbox=PAPER)  # fmt: skip
+    ax.axvline(why.baseline, color=GREY, linewidth=1, linestyle=":", zorder=0)
+    ax.axvline(why.prediction[row], color="black", linewidth=1, zorder=0)
     ax.set_yticks(at, names)
     ax.invert_yaxis()
     low, high = min(*starts, *ends), max(*starts, *ends)
@@ -249,14 +250,15 @@ def plot_partial_dependence(
         Columns, or pairs of columns, one panel each.
     kind : {"average", "individual", "both"}, default="average"
         The mean, a line a row, or both.
-    ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None makes a new figure.
+    ax : matplotlib.axes.Axes, sequence of Axes or None, default=None
+        Where to draw: one for each panel, or one that several panels share the room of; None makes a new figure.
     **kwargs
         Handed on to ``PartialDependenceDisplay.from_estimator``.
 
     Returns
     -------
     ax : Axes, or ndarray of Axes where there is more than one panel
+        The axes passed, where there is one for each panel.
 
     Examples
     --------
@@ -272,6 +274,8 @@ def plot_partial_dependence(
     from sklearn.inspection import PartialDependenceDisplay  # noqa: PLC0415 - imports matplotlib's parts
 
     ax = _axes(ax, 3.2 * min(len(features), 3) + 1.0, 3.2)
+    if len(features) == 1 and not isinstance(ax, (list, tuple, np.ndarray)):
+        ax = [ax]  # or scikit-learn would hide it and draw on new axes in its place
     display = PartialDependenceDisplay.from_estimator(model, X, features, kind=kind, ax=ax, **kwargs)
     panels = display.axes_.ravel()
     panels = panels[[panel is not None for panel in panels]]
@@ -386,9 +390,9 @@ def _draw_nodes(
 
 def _gate_text(tree: SoftTree, node: int, names: list[str], centre: Array, spread: Array, n_terms: int) -> str:
     weights, bias = tree.gate_weights[node].astype(float), float(tree.gate_bias[node])
-    used = np.flatnonzero(weights)
+    used = np.flatnonzero(np.abs(weights) > 1e-12)  # smaller ones turn no gate: z is of order one
     if len(used) == 0:
-        return "never" if bias < 0 else "always"
+        return "always no" if bias < 0 else "always yes"
     if len(used) == 1:
         j = used[0]
         threshold = centre[j] - spread[j] * bias / weights[j]
