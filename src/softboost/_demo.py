@@ -250,10 +250,9 @@ def _choice(result: Result) -> str:
 def _meaning(result: Result) -> str:
     """What the names in the choice stand for."""
     assert result.model is not None
-    assert result.model.choice_ is not None
-    chosen = sorted(result.model.choice_.weights, key=lambda name: -result.model.choice_.weights[name])
+    weights = result.model.choice_.weights if result.model.choice_ is not None else {}
     said = []
-    for name in chosen:
+    for name in sorted(weights, key=lambda name: -weights[name]):
         of_changes = " of the changes since the last value" if name.startswith("anchored ") else ""
         said.append(f"{name}, {CANDIDATES[name.removeprefix('anchored ')]}{of_changes}")
     return f"That is: {'; '.join(said)}. A stage is how far a path was followed."
