@@ -8,15 +8,15 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A bar over a known or unknown number of steps; silent unless ``verbose``."""
+    """A bar over a known or unknown number of steps; silent unless ``verbose``, gone at the end unless ``keep``."""
 
-    def __init__(self, verbose: bool, total: int | None, text: str) -> None:
+    def __init__(self, verbose: bool, total: int | None, text: str, keep: bool = False) -> None:
         self._bar: Any = None
         if verbose:
             from tqdm.auto import tqdm  # noqa: PLC0415 - costs a tenth of the import time and is rarely wanted
 
             layout = "{desc} [{elapsed}{postfix}]" if total is None else None  # no bar where the end is not known
-            self._bar = tqdm(total=total, desc=text, leave=True, bar_format=layout)
+            self._bar = tqdm(total=total, desc=text, leave=keep, bar_format=layout)
 
     def step(self, text: str = "") -> None:
         """One step done; ``text`` is shown behind the bar."""
