@@ -269,6 +269,16 @@ def test_saved_models_go_on_to_the_last_bit(way, n_rows, tmp_path):
     assert_array_equal(learn(again, stream(150, seed=1)), learn(model, stream(150, seed=1)))
 
 
+def test_weight_of_zero_is_absence():
+    """Also where the row has a feature that was never seen before."""
+    one, other = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for i, (x, y) in enumerate(stream(60)):
+        one.learn_one(x, y)
+        other.learn_one(x, y)
+        other.learn_one({**x, f"new{i}": 1.0, "text": "a"}, 1e6, w=0)
+        assert other.predict_one(x) == one.predict_one(x)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [

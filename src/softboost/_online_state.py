@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 
 from ._online_growth import TreeGrower
 from ._online_parts import RecentRows, RowEncoder
+from ._validation import check_integer
 
-__all__ = ["pack", "unpack", "unpack_encoder"]
+__all__ = ["check_range", "check_size", "pack", "unpack", "unpack_encoder"]
 
 Array = NDArray[Any]
-MAY_HOLD_NAN = {"X", "range"}
+MAY_HOLD_NAN = {"X"}
 MAY_BE_EMPTY = {"rows", "columns"}
+NEVER_NEGATIVE = {"count", "variance", "scale", "losses", "used", "grown", "weight"}
+LARGEST = 1e100  # products of two numbers stay finite
+LARGEST_COUNT = 2**53
 SETTINGS = {"depth", "forgetting", "memory", "n_extra_columns", "prior", "seed"}  # follow from the parameters
 
 
@@ -36,6 +40,18 @@ def _pack_part(part: Any) -> Any:
 
 def _learned(part: Any) -> dict[str, Any]:
     return {k: v for k, v in vars(part).items() if k not in SETTINGS and not k.startswith("_")}
+
+
+def check_size(params: dict[str, Any], rows: Any, n_leaf_coefficients: Any) -> None:
+    """The state holds as many numbers as a model of these parameters would make room for."""
+    check_integer("n_trees", params["n_trees"], 0, 1000)
+    check_integer("depth", params["depth"], 1, 4)
+    basis = rows.get("basis") if isinstance(rows, dict) else None
+    least = n_leaf_coefficients(params["n_trees"], params["depth"]) + 2
+    if not isinstance(basis, np.ndarray) or basis.ndim != 2 or basis.shape[1] < least:
+        raise ValueError(f"state['rows']['basis'] must be a matrix with at least {least} columns")
+    if params["buffer_size"] != len(basis):
+        raise ValueError(f"state['rows'] must hold buffer_size={params['buffer_size']!r:.80} rows, not {len(basis)}")
 
 
 def unpack_encoder(encoder: RowEncoder, pairs: Any) -> None:
@@ -77,15 +93,35 @@ def unpack(parts: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, like: Any) -> Any:
     if not isinstance(like, np.ndarray):
-        if type(value) is not type(like) or not np.isfinite(value):
-            raise ValueError(f"{name} must be a finite {type(like).__name__}, got {value!r:.80}")
+        most = LARGEST_COUNT if isinstance(like, int) else LARGEST
+        if type(value) is not type(like) or not 0 <= value <= most:
+            raise ValueError(f"{name} must be a {type(like).__name__} from 0 to {most:g}, got {value!r:.80}")
         return value
     free = name in MAY_BE_EMPTY and like.ndim == 1
     if not isinstance(value, np.ndarray) or value.dtype != like.dtype or (value.shape != like.shape and not free):
         raise ValueError(f"{name} must be an array of shape {like.shape} and dtype {like.dtype}")
-    if value.ndim != like.ndim or (name not in MAY_HOLD_NAN and not np.isfinite(value).all()):
-        raise ValueError(f"{name} holds NaN or infinity, or has another number of dimensions")
+    if value.ndim != like.ndim:
+        raise ValueError(f"{name} has {value.ndim} dimensions where {like.ndim} are needed")
+    if value.dtype.kind == "f" and name != "range":
+        _check_numbers(name, value)
     return np.array(value, order="F" if name == "covariance" else "C")
+
+
+def _check_numbers(name: str, value: Array) -> None:
+    """Finite, and not so large that learning from them would overflow."""
+    most = LARGEST**2 if name == "variance" else LARGEST
+    least = 0.0 if name in NEVER_NEGATIVE else -most
+    fine = (value >= least) & (value <= most)
+    if name in MAY_HOLD_NAN:
+        fine |= np.isnan(value)
+    if not fine.all():
+        raise ValueError(f"{name} holds NaN or a number that is not from {least:g} to {most:g}")
+
+
+def check_range(bounds: Array, n_rows_seen: int) -> None:
+    """Least and largest target seen."""
+    if n_rows_seen and not (-LARGEST <= bounds[0] <= bounds[1] <= LARGEST):
+        raise ValueError(f"range holds {bounds.tolist()}, which is no range of targets")
 
 
 def _check_indices(name: str, part: Any, parts: dict[str, Any]) -> None:

@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._interrupts import uninterrupted
 from ._model_file import save as save_model
 from ._model_values import Codec, Fields, register
 from ._online_growth import TreeGrower
 from ._online_parts import DriftTest, Experts, RecentRows, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
-from ._online_state import pack, unpack, unpack_encoder
+from ._online_state import check_range, check_size, pack, unpack, unpack_encoder
 from ._validation import check_integer, check_number
 
 __all__ = ["OnlineSoftBoostRegressor"]
@@ -128,7 +129,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         check_integer("buffer_size", buffer_size, 128, 1_000_000)
         check_integer("max_features", max_features, 1, 2000)
         check_integer("seed", seed, 0)
-        n_leaves = n_trees * 2**depth * (2**depth + N_EXTRA_COLUMNS)
+        n_leaves = _n_leaf_coefficients(n_trees, depth)
         if n_leaves > MAX_LEAF_COEFFICIENTS:
             raise ValueError(
                 f"n_trees={n_trees} of depth={depth} have {n_leaves} leaf coefficients, more than "
@@ -174,6 +175,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         float
             0 before the first row was learned. Never further beyond the targets seen than their range is wide.
         """
+        _check_row(x)
         if self.n_rows_seen == 0:
             return 0.0
         *_, basis = self._see(self._units.standardised(self._encoder.encode(x)))
@@ -211,13 +213,16 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         w : float, default=1.0
             Weight; 2 counts the row about twice, 0 leaves it out.
         """
-        y = float(y)
-        if not abs(y) < 1e100:
-            raise ValueError(f"y={y!r} is no finite number below 1e100; leave such rows out")
+        y = _target_of(y)
         check_number("w", w, least=0.0)
-        row = self._encoder.encode(x, learn=True)
+        _check_row(x)
         if w == 0.0:
+            self._encoder.encode(x)  # which refuses what no row may hold
             return
+        with uninterrupted():  # a row is learned whole or not at all
+            self._learn(self._encoder.encode(x, learn=True), y, float(w))
+
+    def _learn(self, row: Array, y: float, w: float) -> None:
         if len(row) > len(self._Q):
             self._grow(len(row) - len(self._Q))
         z, seen, right, reach, basis = self._see(self._units.standardised(row))
@@ -370,12 +375,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         params = state.pop("params", None)
         if not isinstance(params, dict) or params.keys() != set(_parameters()):
             raise ValueError(f"state['params'] must have the entries {_parameters()}")
-        if np.shape(state.get("rows", {}).get("y")) != (params["buffer_size"],):
-            raise ValueError(f"state['rows'] must hold buffer_size={params['buffer_size']!r:.80} rows")
+        check_size(params, state.get("rows"), _n_leaf_coefficients)
         model = cls(**params)
         unpack_encoder(model._encoder, state.get("encoder"))
         model._grow(len(model._encoder.slots) - len(model._Q))
         plain = unpack(model._parts(), state)
+        check_range(plain["range"], plain["n_rows_seen"])
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
         model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
         model._range, model._Q = plain["range"], plain["Q"]
@@ -384,6 +389,25 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``softboost.load`` reads."""
         save_model(self, path)
+
+
+def _n_leaf_coefficients(n_trees: int, depth: int) -> int:
+    return n_trees * 2**depth * (2**depth + N_EXTRA_COLUMNS)
+
+
+def _target_of(y: Any) -> float:
+    try:
+        number = float(y)
+    except (TypeError, ValueError):
+        raise ValueError(f"y={y!r:.80} is no number; leave such rows out") from None
+    if not abs(number) < 1e100:
+        raise ValueError(f"y={number!r} is no finite number below 1e100; leave such rows out")
+    return number
+
+
+def _check_row(x: Any) -> None:
+    if not isinstance(x, Mapping):
+        raise ValueError(f"x must be a dict of features by name, got {type(x).__name__}; e.g. x={{'lag1': 0.5}}")
 
 
 def _parameters() -> list[str]:
