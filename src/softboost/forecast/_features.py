@@ -12,7 +12,7 @@ import pandas as pd
 from coreforecast.lag_transforms import Lag
 
 from ._panel import Array, grouped
-from .lag_transforms import RollingMean, RollingStd, kernel_of
+from .lag_transforms import MAX_REACH, RollingMean, RollingStd, kernel_of, reach_of
 
 __all__ = ["Features", "choose_features", "season_of"]
 
@@ -34,6 +34,12 @@ _UNITS: dict[str, tuple[int, tuple[str, ...]]] = {
 _UNIT_OF_LETTER = {letter: unit for letters, unit in [
     ("S", "s"), ("Tm", "min"), ("H", "h"), ("D", "d"), ("B", "b"), ("W", "w"), ("M", "mo"), ("Q", "q"), ("YA", "y"),
 ] for letter in letters}  # fmt: skip
+
+DATE_ATTRIBUTES = (
+    "year", "quarter", "month", "day", "hour", "minute", "second", "microsecond", "nanosecond", "dayofweek",
+    "day_of_week", "weekday", "dayofyear", "day_of_year", "days_in_month", "daysinmonth", "is_month_start",
+    "is_month_end", "is_quarter_start", "is_quarter_end", "is_year_start", "is_year_end", "is_leap_year",
+)  # fmt: skip
 
 # Older words of pandas, which mlforecast's users write, and those that last.
 _ATTRIBUTES = {"dayofweek": "day_of_week", "weekday": "day_of_week", "dayofyear": "day_of_year"}
@@ -87,8 +93,16 @@ class Features:
 
     def __post_init__(self) -> None:
         for lag in [*self.lags, *self.lag_transforms]:
-            if not isinstance(lag, (int, np.integer)) or lag < 1:
+            if not isinstance(lag, (int, np.integer)) or isinstance(lag, bool) or lag < 1:
                 raise ValueError(f"lags must be integers of at least 1, got {lag!r}; 1 is the value before")
+            if lag > MAX_REACH:
+                raise ValueError(f"lags must be at most {MAX_REACH:,}, got {lag!r}")
+        for feature in self.date_features:
+            if not callable(feature) and feature not in DATE_ATTRIBUTES:
+                raise ValueError(
+                    f"date_features holds {feature!r:.80}, which is not known; choose from {list(DATE_ATTRIBUTES)}, "
+                    "or pass a function of a pandas DatetimeIndex"
+                )
 
     def kernels(self) -> list[tuple[str, Any]]:
         """Name and coreforecast kernel of every column made from the past."""
@@ -99,6 +113,13 @@ class Features:
     def names(self) -> list[str]:
         """Names of the columns made from the past, then of the calendar's."""
         return [name for name, _ in self.kernels()] + [_date_name(f) for f in self.date_features]
+
+    def reach(self) -> int | None:
+        """Values before the row ahead that the columns look at; None where some go on from all values before."""
+        reaches = [reach_of(t, lag) for lag, transforms in self.lag_transforms.items() for t in transforms]
+        if None in reaches:
+            return None
+        return max([0, *map(int, self.lags), *[r for r in reaches if r is not None]])
 
     def of_rows(self, z: Array, indptr: Array) -> Array:
         """Columns made from the past for every row, NaN where the past does not reach (n_rows, n_columns)."""

@@ -16,19 +16,19 @@ from sklearn.utils.validation import check_is_fitted
 from softboost._model_file import save as save_model
 from softboost._progress import Progress
 from softboost._regressor import SoftBoostRegressor
-from softboost._validation import check_choice, check_integer
+from softboost._validation import check_choice, check_flag, check_integer
 
 from ._backtest import Backtest
 from ._choose import candidate_transforms, choose
 from ._distributed import as_local, fit_on_engine, roll_on_engine
 from ._fallback import fallback_name, too_short
 from ._features import DateFeature, Features, choose_features, season_of
-from ._fitted import Fitted
+from ._fitted import FitMany, Fitted
 from ._frame import LongFrame, Names, add_columns, concatenate, infer_freq, read_future, read_long, take
 from ._intervals import check_levels
 from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
-from ._rolling import calibrated_widths, n_calibration_windows, roll
+from ._rolling import Scores, calibration_scores, n_calibration_windows, roll
 from .target_transforms import Chain, read_target_transforms
 
 __all__ = ["Forecaster"]
@@ -161,11 +161,12 @@ class Forecaster(BaseEstimator):
         """
         self._check_params()
         frame = self._read(df)
-        self._choose(frame.panel, frame)
-        self.frame_ = frame
-        self.fitted_ = self._fit_panel(frame.panel)
-        self._widths: dict[tuple[int, tuple[float, ...]], Array] = {}
-        self._flag(self.fitted_, frame)
+        other = self._snapshot()  # so that whatever stops the fit leaves this one as it was
+        other._choose(frame.panel, frame)
+        other._adopt(frame, other._fit_panel(frame.panel), {})
+        other.fitted_.fit_many = self._fit_many()
+        self.__dict__ = other.__dict__  # in one step: see _snapshot
+        self._warn_of_fallback()
         return self
 
     def predict(self, h: int | None = None, level: Sequence[float] | None = None, X_df: Any = None) -> Any:
@@ -187,6 +188,9 @@ class Forecaster(BaseEstimator):
             Columns: id, time, the forecast (named as the model's class) and, for each level, ``-lo-`` and ``-hi-``.
         """
         check_is_fitted(self, "fitted_")
+        return self._snapshot()._predict(h, level, X_df)
+
+    def _predict(self, h: int | None, level: Sequence[float] | None, X_df: Any) -> Any:
         h = self.h if h is None else h
         check_integer("h", h, 1)
         steps = self._steps(h)
@@ -200,7 +204,7 @@ class Forecaster(BaseEstimator):
         columns = {self._name: forecast.ravel()}
         if level is not None:
             levels = check_levels(level)
-            columns.update(self._bounds(forecast, levels, self._calibrated(h, levels)))
+            columns.update(self._bounds(forecast, levels, self._scores_for(h).widths(levels, h)))
         return add_columns(future, columns)
 
     def update(self, df: Any, learn: bool = False) -> Forecaster:
@@ -228,10 +232,16 @@ class Forecaster(BaseEstimator):
         fitted = self.fitted_.grow(frame.panel, places)
         if learn:
             before = np.where(places >= 0, old.panel.sizes[places], frame.panel.sizes)
+            fitted.models = [model and model.copied() for model in fitted.models]
             fitted.learn(frame.panel, frame.panel.sizes - before)
-        self.frame_, self.fitted_ = frame, fitted
-        self._widths = {}
-        self._flag(fitted, frame, quiet=True)
+        scores: dict[int, Scores] = {}
+        if old.cut:  # too few rows are left to judge forecasts anew
+            frame.cut = True
+            grown = {h: s.grow(frame.panel, places, self.target_transforms_) for h, s in self._scores.items()}
+            scores.update(grown)
+        other = self._snapshot()
+        other._adopt(frame, fitted, scores)
+        self.__dict__ = other.__dict__
         return self
 
     def backtest(
@@ -277,15 +287,30 @@ class Forecaster(BaseEstimator):
             check_choice("refit", refit, ["online"])
         return self._backtest(self._read(df), h, n_windows, step_size, refit, level)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forecaster to a file that :func:`softboost.load` reads, with the rows its forecasts start from.
+    def save(self, path: str | os.PathLike[str], intervals: bool = True) -> None:
+        """Write the forecaster to a file that :func:`softboost.load` reads.
+
+        Of the training rows the file holds only the last ones of each series, those that forecasts start from (all of
+        them where expanding or exponentially weighted statistics go on from the first). A loaded forecaster predicts
+        and takes updates as this one does; its intervals rest on the errors that were known when it was saved, those of
+        ``predict(h, level)`` as it was called before and of the forecaster's own ``h``.
 
         Parameters
         ----------
         path : str or path-like
             Replaced in one step. Models other than softboost's own are refused; use pickle for those.
+        intervals : bool, default=True
+            Keep what intervals need. If none were asked for yet, this fits a model for it, as the first call of
+            ``predict`` with levels does. False leaves a loaded forecaster without intervals.
         """
-        save_model(self, path)
+        check_is_fitted(self, "fitted_")
+        check_flag("intervals", intervals)
+        model = self._snapshot()
+        if intervals and not model.frame_.cut:
+            model._scores_for(model.h)
+        if not intervals:
+            model._scores = {}
+        save_model(model, path)
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -308,7 +333,7 @@ class Forecaster(BaseEstimator):
         if level is not None:
             levels = check_levels(level)
             widths = np.full((len(levels), panel.n_series, h), np.nan)
-            widths[:, present] = other._calibrate(training, h, levels)
+            widths[:, present] = other._calibrate(training, h).widths(levels, h)
             shape = np.broadcast_to(widths[:, :, None], (len(levels), *forecast.shape))
             columns.update(other._bounds(forecast, levels, shape))
         there = ~np.isnan(forecast)
@@ -378,8 +403,10 @@ class Forecaster(BaseEstimator):
         return lambda panel: Fitted(settings, scope, self.season_length_, panel, fit_many=self._fit_in_processes)
 
     def _fit_panel(self, panel: Panel) -> Fitted:
-        fit_many = self._fit_in_processes if self.engine is None else partial(fit_on_engine, self.engine)
-        return Fitted(self._settings(self.h), self.scope_, self.season_length_, panel, fit_many=fit_many)
+        return Fitted(self._settings(self.h), self.scope_, self.season_length_, panel, fit_many=self._fit_many())
+
+    def _fit_many(self) -> FitMany:
+        return self._fit_in_processes if self.engine is None else partial(fit_on_engine, self.engine)
 
     def _fit_in_processes(self, settings: Settings, panel: Panel, chosen: Array) -> Iterator[Learned]:
         progress = Progress(self.verbose, len(chosen), "fitting")
@@ -413,17 +440,27 @@ class Forecaster(BaseEstimator):
             )
         return self.h if self.strategy == "direct" else h
 
-    def _calibrate(self, panel: Panel, h: int, levels: list[float]) -> Array:
-        """Half widths of intervals (n_levels, n_series, h), on the link scale."""
+    def _calibrate(self, panel: Panel, h: int) -> Scores:
+        """Errors of forecasts made out of sample, for intervals of ``h`` steps."""
         steps = self._steps(h)
         y, forecast = self._roll(panel, steps, n_calibration_windows(panel, steps), 1, False)
-        return calibrated_widths(y, forecast, panel, levels, self.target_transforms_)[:, :, :h]
+        return calibration_scores(y, forecast, panel, self.target_transforms_)
 
-    def _calibrated(self, h: int, levels: list[float]) -> Array:
-        key = (h, tuple(levels))
-        if key not in self._widths:
-            self._widths[key] = self._calibrate(self.frame_.panel, h, levels)
-        return self._widths[key]
+    def _scores_for(self, h: int) -> Scores:
+        """What intervals of ``h`` steps are made of; after loading, those of the next longer horizon in the file."""
+        if h not in self._scores and self.frame_.cut:
+            longer = [known for known in self._scores if known > h]
+            if not longer:
+                known = f"with intervals of at most {max(self._scores)} steps" if self._scores else "without intervals"
+                raise ValueError(
+                    f"predict(h={h}, level=...): this forecaster comes from a file that was saved {known}, and a file "
+                    "holds too few rows to judge forecasts anew; fit again, or call predict with this h and level "
+                    "before save"
+                )
+            return self._scores[min(longer)]
+        if h not in self._scores:
+            self._scores[h] = self._calibrate(self.frame_.panel, h)
+        return self._scores[h]
 
     def _bounds(self, forecast: Array, levels: list[float], widths: Array) -> dict[str, Array]:
         """Columns with the bounds, in Nixtla's words and order: lower ones from wide to narrow, then upper ones."""
@@ -432,13 +469,24 @@ class Forecaster(BaseEstimator):
         high = {f"{self._name}-hi-{v:g}": inverse(centre + w).ravel() for v, w in zip(levels, widths, strict=True)}
         return {**dict(reversed(low.items())), **high}
 
-    def _flag(self, fitted: Fitted, frame: LongFrame, quiet: bool = False) -> None:
+    def _adopt(self, frame: LongFrame, fitted: Fitted, scores: dict[int, Scores]) -> None:
+        """Take over what was learned."""
         ids = frame.id_list()
+        self.frame_, self.fitted_, self._scores = frame, fitted, scores
         self.fallback_ = {ids[i]: name for i, name in fitted.fallback(frame.panel).items()}
-        if self.fallback_ and not quiet:
+
+    def _snapshot(self) -> Forecaster:
+        """A shallow copy, which a fit or an update in another thread does not change halfway."""
+        other: Forecaster = object.__new__(type(self))
+        other.__dict__ = self.__dict__.copy()
+        return other
+
+    def _warn_of_fallback(self) -> None:
+        if self.fallback_:
             some = ", ".join(f"{k!r} ({v})" for k, v in list(self.fallback_.items())[:3])
+            n_series = self.frame_.panel.n_series
             warnings.warn(
-                f"{len(self.fallback_)} of {len(ids)} series are too short to learn from and are forecast by a fallback"
+                f"{len(self.fallback_)} of {n_series} series are too short to learn from and are forecast by a fallback"
                 f": {some}{', ...' if len(self.fallback_) > 3 else ''}; see fallback_",
                 stacklevel=3,
             )

@@ -49,6 +49,8 @@ class LongFrame:
         Columns of the frame that are known ahead, and those that never change within a series.
     categories : dict of str to list of str
         Values, each with a 0/1 column, of columns that are no numbers.
+    cut : bool
+        Whether only the last rows are here, those that forecasts start from.
     """
 
     native: Any
@@ -59,6 +61,7 @@ class LongFrame:
     exog: list[str]
     static: list[str]
     categories: Categories
+    cut: bool = False
 
     def id_list(self) -> list[Any]:
         return list(self.ids.to_list())
@@ -142,11 +145,14 @@ def read_long(
     static: list[str] | None = None,
     gaps: str = "raise",
     categories: Categories | None = None,
+    add_times: bool = True,
 ) -> LongFrame:
     """Check a long frame and take it apart.
 
     ``gaps`` is "raise", "interpolate" or "forward": what to do about times without a row and values that are missing.
     ``static`` None takes the columns that never change within a series. ``categories`` are those of an earlier frame.
+    ``add_times=False`` refuses times without a row whatever ``gaps`` says: rows from a file have been filled before,
+    and two times far apart must not become millions of rows.
     """
     df = _checked_columns(df, names)
     df = ensure_time_dtype(df, names.time)
@@ -155,7 +161,7 @@ def read_long(
     order = ufp.maybe_compute_sort_indices(df, names.id, names.time)
     original = np.arange(len(df)) if order is None else np.asarray(order)
     df = ufp.drop_index_if_pandas(df if order is None else ufp.take_rows(df, order))
-    if gaps != "raise":
+    if gaps != "raise" and add_times:
         _check_times(df, freq, names, original, gaps_too=False)
         df = fill_gaps(df, freq, end="per_serie", id_col=names.id, time_col=names.time)
         original = np.arange(len(df))

@@ -44,6 +44,8 @@ def frame_of_columns(kind: str, columns: list[dict[str, Any]]) -> Any:
     """A pandas or polars frame from what :func:`plain_columns` gave."""
     backend: Any = {"pandas": "pandas", "polars": "polars"}[kind]
     series = [_series(column, backend) for column in columns]
+    if kind == "pandas":  # narwhals would drop time zones here
+        return pd.DataFrame({s.name: s.to_native() for s in series})
     return nw.from_dict({s.name: s for s in series}, backend=backend).to_native()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,13 @@ class Learned:
         """Columns known ahead, for a model of all steps: the calendar of the first, exogenous columns of all."""
         calendar = self.settings.features.calendar(future.times[:, 0])
         return np.column_stack([calendar, future.exog.reshape(len(future.exog), -1), static])
+
+    def copied(self) -> Learned:
+        """The same with models of its own, which may learn without changing these."""
+        other: Any = object.__new__(Learned)
+        other.__dict__.update(self.__dict__)
+        other.models = copy.deepcopy(self.models)
+        return other
 
     def learn(self, panel: Panel, series: Array, n_new: Array) -> None:
         """Go on learning from the last ``n_new`` rows of each series, with the model's own ``partial_fit``."""

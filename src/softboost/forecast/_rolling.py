@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ._intervals import panel_widths
 from ._panel import Array, Future, Panel
 from .target_transforms import Chain
 
-__all__ = ["calibrated_widths", "n_calibration_windows", "roll", "scaled_errors"]
+__all__ = ["Scores", "calibration_scores", "n_calibration_windows", "roll", "scaled_errors"]
 
 MIN_HISTORY = 2
 
@@ -89,13 +90,41 @@ def n_calibration_windows(panel: Panel, h: int) -> int:
     return max(1, min(wanted, room))
 
 
-def calibrated_widths(y: Array, forecast: Array, panel: Panel, levels: list[float], transforms: Chain) -> Array:
-    """Half widths (n_levels, n_series, h) on the link scale, from forecasts out of sample and what came."""
+@dataclass(frozen=True)
+class Scores:
+    """What intervals are made of: errors out of sample, and the size of a step, on the link scale.
+
+    Attributes
+    ----------
+    errors : ndarray of shape (n_series, n_windows, h)
+        NaN where a series had no such window.
+    scales : ndarray of shape (n_series,)
+    """
+
+    errors: Array
+    scales: Array
+
+    def widths(self, levels: list[float], h: int) -> Array:
+        """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
+        return panel_widths(self.errors, self.scales, levels, pooled=True)[:, :, :h]
+
+    def grow(self, panel: Panel, old: Array, transforms: Chain) -> Scores:
+        """The same for a panel with more rows and perhaps more series, which are judged by the errors of the others.
+
+        ``old[i]`` is the number that series i had before, -1 for a new one.
+        """
+        known = old >= 0
+        errors = np.where(known[:, None, None], self.errors[old], np.nan)
+        return Scores(errors, np.where(known, self.scales[old], _naive_scales(panel, transforms)))
+
+
+def calibration_scores(y: Array, forecast: Array, panel: Panel, transforms: Chain) -> Scores:
+    """Scores from forecasts out of sample and what came."""
     errors = transforms.link(y)[0] - transforms.link(forecast)[0]
     scales = _naive_scales(panel, transforms)
     if np.isnan(errors).all():  # nothing long enough to hold rows back: the size of a step, growing with the horizon
         errors = (scales[:, None] * np.sqrt(np.arange(1, y.shape[2] + 1)))[:, None, :]
-    return panel_widths(errors, scales, levels, pooled=True)
+    return Scores(errors, scales)
 
 
 def _naive_scales(panel: Panel, transforms: Chain) -> Array:

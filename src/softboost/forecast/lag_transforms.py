@@ -12,6 +12,8 @@ from typing import Any
 
 from coreforecast import lag_transforms as kernels
 
+from softboost._validation import check_integer, check_number
+
 __all__ = [
     "ExpandingMax",
     "ExpandingMean",
@@ -26,6 +28,8 @@ __all__ = [
     "SeasonalRollingMean",
     "SeasonalRollingStd",
 ]
+
+MAX_REACH = 10**6  # rows; the kernels count in 32 bits
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,29 @@ def kernel_of(transform: Any, lag: int) -> tuple[str, Any]:
         raise ValueError(f"lag_transforms[{lag}] holds {transform!r}, which is not known; choose from {__all__}")
     if getattr(transform, "global_", False) or getattr(transform, "groupby", None):
         raise ValueError(f"lag_transforms[{lag}] holds {transform!r}, which pools series; leave that setting out")
+    _check_settings(transform, lag)
     wanted = [name for name in inspect.signature(kernel.__init__).parameters if name not in ("self", "lag")]
     settings = {key: getattr(transform, key) for key in wanted if hasattr(transform, key)}
     shown = [f"{key}{value}" for key, value in settings.items() if value is not None and key != "skipna"]
     return "_".join([name, f"lag{lag}", *shown]), kernel(lag=lag, **settings)
+
+
+def _check_settings(transform: Any, lag: int) -> None:
+    """Refuse what the kernels would take in silence, or with a message that says nothing of the setting."""
+    where = f"lag_transforms[{lag}]={transform!r}: "
+    for name in ("window_size", "season_length", "min_samples"):
+        value = getattr(transform, name, None)
+        if value is not None:
+            check_integer(where + name, value, 1, MAX_REACH)
+    if hasattr(transform, "p"):
+        check_number(where + "p", transform.p, least=0.0, most=1.0)
+    if hasattr(transform, "alpha"):
+        check_number(where + "alpha", transform.alpha, above=0.0, most=1.0)
+
+
+def reach_of(transform: Any, lag: int) -> int | None:
+    """Values before the row ahead that the statistic looks at; None for those that go on from all values before."""
+    window = getattr(transform, "window_size", None)
+    if window is None:
+        return None
+    return int(lag + window * (getattr(transform, "season_length", None) or 1))
