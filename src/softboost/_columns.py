@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -172,6 +172,11 @@ class Columns:
         if standardize:
             columns.centre, columns.spread = _centre_and_spread(columns.encode(X, categories), weight)
         return columns
+
+    def rescaled(self, encoded: Array, weight: Array | None) -> Columns:
+        """The same columns with the centre and spread of other rows."""
+        centre, spread = _centre_and_spread(encoded, weight)
+        return replace(self, centre=centre, spread=spread)
 
     def encode(self, X: Array, categories: dict[int, Array]) -> Array:
         """X with the extra 0/1 columns behind it, not yet standardised; X itself where there are none."""

@@ -20,6 +20,7 @@ from ._kernels import MAX_DEPTH
 from ._linear import Anchor, LinearPath, Units
 from ._model_settings import PARAMETER_KINDS, SCALARS, attributes, conforms
 from ._model_values import Codec, Fields, register
+from ._recent import Recent
 from ._tree import SoftTree
 from .losses import Loss
 from .transforms import Diagonal, Linear, Transform
@@ -272,6 +273,10 @@ def _check_fitted(f: Fields) -> dict[str, Any]:
         "_raw_bounds": _bounds(f, n_outputs),
         "_ensemble": ensemble,
     }
+    if "_recent" in f.values:
+        recent = state["_recent"] = f.take("_recent", Recent)
+        if (recent.X.shape[1], recent.y.shape[1]) != (n_columns, n_outputs):
+            raise f.error(f"_recent holds rows of {recent.X.shape[1]} columns and {recent.y.shape[1]} outputs")
     if "feature_names_in_" in f.values:
         names = f.take("feature_names_in_", np.ndarray)
         if names.dtype != object or names.shape != (columns.n_features,):

@@ -23,6 +23,7 @@ from ._model_state import register_estimator
 from ._noisy_trees import NoisyTrees
 from ._onnx import write_onnx
 from ._progress import Progress
+from ._recent import CORRECTION, Recent
 from ._task import Task, Watch, check_columns
 from ._tree import GradientTrees, GreedyTrees
 from ._validation import (
@@ -207,6 +208,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         X : array or frame of shape (n_samples, n_features)
             NumPy, pandas or polars. NaN is fine.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
+            One target, or several that share their trees.
         sample_weight : array of shape (n_samples,), default=None
             A weight of 2 counts a row twice, 0 leaves it out.
         eval_set : tuple (X, y), or list of one, default=None
@@ -229,43 +231,84 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _take(self, state: dict[str, Any]) -> None:
         """Become the model that was fitted."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "feature_names_in_"}
+        kept = {name: v for name, v in self.__dict__.items() if name not in ("feature_names_in_", "_recent")}
         self.__dict__ = {**kept, **state}  # in one step: see _snapshot
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
-        """Go on learning from new rows: add a few rounds fitted to what the model gets wrong on them.
+        """Go on learning from new rows, in bounded memory however often it is called.
 
-        The first call is :meth:`fit`. Later calls keep columns, scaling and all earlier trees.
+        The first call is :meth:`fit`. Later ones correct the model by recursive least squares with forgetting, in the
+        columns and in the leaves of its strongest trees; gates and transforms stay. The last 2,000 rows are kept in
+        the model and in its file, and whenever a fifth of them is new the model is fitted to them anew. After a call
+        of :meth:`fit`, whose rows are not kept, or when errors have risen so much that rows of before no longer count,
+        that is done only where it predicts better; so begin with ``partial_fit`` where rows will go on coming.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in :meth:`fit`; X must have the same columns.
+            As in :meth:`fit`; X must have the same columns. Categories are those of the first call.
 
         Returns
         -------
         self
         """
-        if not hasattr(self, "members_"):
-            return self.fit(X, y, sample_weight)
         self._check_params()
-        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, self.__dict__)
-        self._take(self._extended(task))
+        started = hasattr(self, "members_")
+        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, self.__dict__ if started else None)
+        if started:
+            state = self._extended(task)
+        else:
+            state = self._fit_task(task, None)
+            state["_recent"] = Recent.start(task.encoded, task.y.T, task.weight)
+        self._take(state)
         return self
 
-    def _extended(self, task: Task, n_rounds: int = 5) -> dict[str, Any]:
-        """The fitted model with a member more: rounds fitted to the residual on new rows, gently."""
+    def _extended(self, task: Task) -> dict[str, Any]:
+        """The fitted model after rows more: corrected, or fitted anew where that is due."""
         X, y, weight = task.standardised()
+        members = [member for member in self.members_ if member.name != CORRECTION]
+        recent = getattr(self, "_recent", None)
+        if recent is None:
+            nothing = np.zeros((0, *task.encoded.shape[1:]), dtype=task.encoded.dtype)
+            recent = Recent.start(nothing, task.y.T[:0], None)
+        recent = recent.copied()
+        if recent.basis is None:
+            recent.begin(Ensemble.build(members, task.units), task.columns.standardised(recent.X))
         now = self._ensemble.raw_prediction(task.encoded, task.n_threads)
-        raw = np.ascontiguousarray(((now - self.units_.y_centre) / self.units_.y_spread).T, dtype=X.dtype)
-        learner = GreedyTrees(depth=2, shallower=True, ridge=(10.0, 100.0))
-        path = Path("new rows", learner, None, n_rounds, 0.1, "zero")
-        rng = np.random.default_rng(task.seed)
-        model = boost(path, X, y, weight, task.train_loss, raw, rng=rng, n_threads=task.n_threads)
-        empty = self.members_[0].linear
-        empty = replace(empty, coefficients=empty.coefficients * 0, intercepts=empty.intercepts * 0)
-        members = [*self.members_, Member(path.name, 1.0, len(model.rounds), empty, model)]
-        return self._state(task, members, self.choice_, self.evals_result_, self._raw_bounds)
+        with np.errstate(over="ignore"):
+            loss = task.loss.loss(task.y, now.T).mean(axis=0)
+        recent.take(task.encoded, task.y.T, task.weight, loss)
+        if not recent.due:
+            raw = ((now.astype(np.float64) - task.units.y_centre) / task.units.y_spread).T
+            recent.learn(X, y, raw, weight, task.train_loss)
+        if recent.due:
+            state = self._refitted(task, recent)
+            if state is not None:
+                recent.fitted()
+                return {**state, "_recent": recent}
+            recent.postpone()
+        state = self._state(task, [*members, recent.member()], self.choice_, self.evals_result_, self._raw_bounds)
+        return {**state, "_recent": recent}
+
+    def _refitted(self, task: Task, recent: Recent) -> dict[str, Any] | None:
+        """The model fitted to the rows kept; None where it is doubted and predicts no better than the one there is."""
+        n = recent.n_rows
+        judged = n - n // 4
+        if recent.doubted:
+            trial = copy.copy(self)
+            first = task.of_rows(recent.X[:judged], recent.y[:judged], recent.weight[:judged], self.loss)
+            trial._take(trial._fit_task(first, None))
+            raw = trial._ensemble.raw_prediction(recent.X[judged:], task.n_threads)
+            raw = trial._held(raw, recent.X[judged:])
+            trial_loss = task.loss.loss(recent.y[judged:].T, raw.T).mean(axis=0)
+            if not np.average(trial_loss - recent.loss[judged:], weights=recent.weight[judged:]) < 0:
+                return None
+        rows = task.of_rows(recent.X, recent.y, recent.weight, self.loss)
+        state = self._fit_task(rows, None)
+        anchor = _anchor_column(state["members_"])
+        if anchor == _anchor_column(self.members_):  # the range of rows that are no longer kept still counts
+            state["_raw_bounds"] = rows.bounds(anchor, self._raw_bounds)
+        return state
 
     def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
         X, y, weight = task.standardised()
@@ -279,7 +322,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds:
             return self._fit_constant(task, y)
-        progress = Progress(bool(self.verbose), None, "softboost")
+        progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:
             members, choice = choose(
                 X, y, weight, task.train_loss, paths, folds, task.units,
@@ -511,11 +554,20 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     # -- prediction ------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
-        """Predictions at X, of shape (n_samples,) or (n_samples, n_outputs), as y was.
+        """Predictions at X.
 
         Far outside the training range predictions stay within three widths of the training targets' range beyond it
         (raw predictions, before the inverse link). Where the model is one of changes since a column (see
         ``choice_``), the predicted change stays within one width of the training changes' range beyond it.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            The columns that the model was fitted on, in the same order.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         model = self._snapshot()
         encoded = model._encode(X)
@@ -523,7 +575,17 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         return model._finish(raw, encoded)
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
-        """Predictions after each boosting round; the last equals :meth:`predict`."""
+        """Predictions after each boosting round; the last equals :meth:`predict`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            As in :meth:`predict`.
+
+        Yields
+        ------
+        prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
         model = self._snapshot()
         encoded = model._encode(X)
         for raw in model._ensemble.staged_raw_prediction(encoded, resolve_n_threads(model.n_jobs)):
@@ -561,7 +623,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _leading(self) -> list[tuple[Array | None, Any]]:
         """Rounds of the path of largest weight."""
         check_is_fitted(self)
-        boosted = [m for m in self.members_ if m.boosted is not None and m.boosted.rounds]
+        own = [m for m in self.members_ if m.name != CORRECTION]
+        boosted = [m for m in own if m.boosted is not None and m.boosted.rounds]
         leader = max(boosted, key=lambda m: m.weight, default=None)
         return [] if leader is None or leader.boosted is None else leader.boosted.rounds[: leader.stage]
 
@@ -623,6 +686,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         path : str or path-like
+            The file to write; ``.onnx`` is usual.
 
         Examples
         --------

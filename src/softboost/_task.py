@@ -123,6 +123,19 @@ class Task:
             task._read_eval_set(model, eval_set)
         return task
 
+    def of_rows(self, encoded: Array, y: Array, weight: Array, loss: Any) -> Task:
+        """The task of fitting the same columns to other rows, y (n_samples, n_outputs), in units of their own."""
+        task = Task()
+        task.encoded, task.X_rows, task.y_rows = encoded, encoded, y.astype(encoded.dtype)
+        task.y = np.ascontiguousarray(task.y_rows.T)
+        task.weight = None if np.all(weight == 1.0) else weight
+        task.kept = np.arange(len(encoded))
+        task.seed, task.n_threads, task.bounded = self.seed, self.n_threads, self.bounded
+        task.header, task.y_ndim, task.loss = self.header, self.y_ndim, make_loss(loss)
+        task.columns = self.columns.rescaled(encoded, task.weight) if task.bounded else self.columns
+        task._learn_units(task.bounded)
+        return task
+
     def _keep(self, previous: dict[str, Any]) -> None:
         self.columns, self.units = previous["columns_"], previous["units_"]
         self.loss, self.train_loss = previous["loss_"], previous["train_loss_"]

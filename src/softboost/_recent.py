@@ -1,0 +1,317 @@
+"""What ``partial_fit`` keeps between calls: the last rows, and a correction of the model by recursive least squares.
+
+The correction is linear in the columns and in the leaves of the model's strongest trees, whose gates and Q stay as they
+are. Both parts are bounded, so the model does not grow with the number of calls. From time to time, ``due`` says when,
+the model is fitted anew to the rows kept: at once where they are all there were, and where it has learned from others
+too (or from those before a drift) only if that predicts better.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._boosting import Boosted, Path
+from ._choice import Member
+from ._ensemble import Ensemble
+from ._linear import LinearPath
+from ._model_values import Codec, Fields, register
+from ._online_parts import DriftTest, RecursiveLeastSquares
+from ._tree import GreedyTrees, SoftTree
+from .losses import Loss
+
+__all__ = ["CORRECTION", "Recent"]
+
+Array = NDArray[Any]
+CORRECTION = "new rows"  # name of the member that holds the correction
+MAX_ROWS = 2000
+MAX_LEAVES, MAX_COLUMNS = 128, 128
+FORGETTING = 0.9995
+FORGET_EVERY = 16
+INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standard units
+N_STAND_INS = 256  # rows that stand for those of a fit, which are not kept
+GROWTH = 1.2
+DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # more would be from before the change
+LEAST_KNOWN = 30  # losses that say what a typical one is
+LEAST_ROWS = 60  # that a fit which is doubted needs
+TALLEST = 4.0  # curvatures above so many typical ones (at kinks) are cut off
+LARGEST = 1e100
+
+
+@dataclass
+class Basis:
+    """Functions that the correction weighs: leaves of trees, a constant, and columns."""
+
+    trees: list[SoftTree]
+    columns: Array
+
+    @classmethod
+    def of(cls, ensemble: Ensemble) -> Basis:
+        """The strongest trees and, where they are many, the strongest columns of a model."""
+        strength = [_strength(tree) for tree in ensemble.trees]
+        trees: list[SoftTree] = []
+        n_outputs, n_leaves = len(ensemble.intercept), 0
+        for k in np.argsort([-s for s in strength], kind="stable"):
+            tree = ensemble.trees[k]
+            n_leaves += 2**tree.depth
+            if n_leaves > MAX_LEAVES:
+                break
+            leaves = np.zeros((2**tree.depth, n_outputs))
+            gates = tree.gate_weights.astype(np.float64), tree.gate_bias.astype(np.float64)
+            trees.append(SoftTree(tree.depth, tree.columns, *gates, leaves))
+        n_columns = len(ensemble.units.centre)
+        order = np.arange(n_columns)
+        if n_columns > MAX_COLUMNS:
+            order = np.sort(np.argsort(-ensemble.column_importances(), kind="stable")[:MAX_COLUMNS])
+        return cls(trees, order.astype(np.int64))
+
+    @property
+    def n_leaves(self) -> int:
+        return sum(2**tree.depth for tree in self.trees)
+
+    def prior(self) -> Array:
+        """Variance of each coefficient before any row."""
+        sizes = (self.n_leaves, 1, len(self.columns))
+        return np.repeat([LEAF_PRIOR, INTERCEPT_PRIOR, LINEAR_PRIOR], sizes)
+
+    def at(self, X: Array) -> Array:
+        """Values at standardised X (n_columns, n_samples): shape (n_samples, n_basis)."""
+        X = X.astype(np.float64)
+        parts = [tree.leaf_basis(X) for tree in self.trees]
+        return np.ascontiguousarray(np.vstack([*parts, np.ones((1, X.shape[1])), X[self.columns]]).T)
+
+    def member(self, coef: Array, n_columns: int) -> Member:
+        """The functions weighed with coef (n_basis, n_outputs), as a part of the model."""
+        rounds: list[tuple[Array | None, SoftTree]] = []
+        end = 0
+        for tree in self.trees:
+            rounds.append((None, tree.with_leaves(coef[end : end + 2**tree.depth])))
+            end += 2**tree.depth
+        slopes = np.zeros((1, coef.shape[1], n_columns))
+        slopes[0][:, self.columns] = coef[end + 1 :].T
+        path = Path(CORRECTION, GreedyTrees(), None, len(rounds), 1.0, "zero")
+        boosted = Boosted(path, np.arange(n_columns, dtype=np.int32), 1.0, rounds)
+        return Member(CORRECTION, 1.0, len(rounds), LinearPath(slopes, coef[None, end]), boosted)
+
+
+def _strength(tree: SoftTree) -> float:
+    slopes = 0.0 if tree.leaf_weights is None else float(np.abs(tree.leaf_weights).mean(axis=0).sum())
+    return float(np.std(tree.leaf_values, axis=0).sum()) + slopes
+
+
+@dataclass
+class Recent:
+    """The last rows, and how the model is corrected by them.
+
+    Attributes
+    ----------
+    X, y, weight : ndarray of shape (n_rows, n_columns), (n_rows, n_outputs), (n_rows,)
+        At most ``MAX_ROWS`` rows, encoded, in the user's units, oldest first.
+    loss : ndarray of shape (n_rows,)
+        Loss of each row's prediction before it was learned; NaN for rows that the model was fitted to.
+    doubted : bool
+        Whether a fit to these rows has to predict better before it replaces the model, which has learned from others.
+    next_fit : int
+        Number of rows at which the next fit is due.
+    """
+
+    X: Array
+    y: Array
+    weight: Array
+    loss: Array
+    doubted: bool
+    next_fit: int = 0
+    n_updates: int = 0
+    basis: Basis | None = None
+    models: list[RecursiveLeastSquares] = field(default_factory=list)  # one an output
+    curvature: Array = field(default_factory=lambda: np.zeros(0))  # typical one of each output
+    drift: DriftTest = field(default_factory=DriftTest)
+
+    @classmethod
+    def start(cls, X: Array, y: Array, weight: Array | None) -> Recent:
+        """Begin with the rows that a model was just fitted to, or with none, beside a model that is there."""
+        weight = np.ones(len(y)) if weight is None else weight
+        n = len(y)
+        kept = slice(max(n - MAX_ROWS, 0), None)
+        recent = cls(
+            X[kept].copy(), y[kept].astype(np.float64), weight[kept].astype(np.float64),
+            np.full(min(n, MAX_ROWS), np.nan), doubted=not 0 < n <= MAX_ROWS,
+        )  # fmt: skip
+        recent.postpone()
+        return recent
+
+    def copied(self) -> Recent:
+        return copy.deepcopy(self)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.weight)
+
+    def fitted(self) -> None:
+        """Called when the model was fitted to the rows kept; the correction begins anew."""
+        self.basis, self.models, self.doubted = None, [], False
+        self.postpone()
+
+    def postpone(self) -> None:
+        """Set when the next fit is due; called after one, or when a fit would have been no better than the model."""
+        n = self.n_rows
+        # a ring that is full counts on as if it were not, so that a quarter of its rows is new at the next fit
+        self.next_fit = max(int(np.ceil(n * GROWTH)), n + 1, LEAST_ROWS if self.doubted else 0)
+
+    def take(self, X: Array, y: Array, weight: Array | None, loss: Array) -> None:
+        """Keep new rows, encoded and in the user's units, with the loss of their predictions.
+
+        Where the losses say that the stream has changed, rows from before are dropped.
+        """
+        known = self.loss[~np.isnan(self.loss)]
+        typical = max(float(np.median(known)), 1e-300) if len(known) >= LEAST_KNOWN else np.inf
+        weight = np.ones(len(y)) if weight is None else weight
+        overflow = max(self.n_rows + len(y) - MAX_ROWS, 0)
+        for name, new in (("X", X), ("y", y), ("weight", weight), ("loss", loss)):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, new.astype(old.dtype)])[-MAX_ROWS:])
+        self.next_fit -= overflow
+        for i, error in enumerate(np.sqrt(np.clip(loss / typical, 0.0, 1e100))):
+            if typical < np.inf and self.drift.update(error):
+                self._forget(DRIFT_INFLATION)
+                self._cut(len(loss) - 1 - i)
+
+    def _cut(self, n_later: int) -> None:
+        """Drop the rows from before a change; ``n_later`` of the rows kept came after the one that showed it."""
+        n = min(self.n_rows, DRIFT_ROWS + n_later)
+        for name in ("X", "y", "weight", "loss"):
+            setattr(self, name, getattr(self, name)[-n:])
+        self.doubted, self.next_fit = True, max(LEAST_ROWS, self.n_rows)
+
+    @property
+    def due(self) -> bool:
+        """Whether the model should be fitted to the rows kept."""
+        return self.n_rows >= self.next_fit
+
+    # -- the correction ------------------------------------------------------------------------------------------------
+
+    def begin(self, ensemble: Ensemble, X: Array) -> None:
+        """Choose the basis; ``X`` (n_columns, n_samples), standardised, are the rows the model was fitted to.
+
+        Coefficients start at zero and as stiff as these rows made them. Where the rows are not known, standard normal
+        ones stand for them: that is what standardised columns look like.
+        """
+        self.basis = Basis.of(ensemble)
+        if not X.shape[1]:
+            X = np.random.default_rng(0).normal(size=(len(X), N_STAND_INS))
+        values, prior = self.basis.at(X), self.basis.prior()
+        model = RecursiveLeastSquares(prior, FORGETTING)
+        model.solve(values, np.zeros(len(values)), np.ones(len(values)))
+        self.models = [copy.deepcopy(model) for _ in ensemble.intercept]
+        self.curvature = np.zeros(len(self.models))
+
+    def learn(self, X: Array, y: Array, raw: Array, weight: Array | None, loss: Loss) -> None:
+        """One step of recursive least squares for each row; a Newton step of the loss where it is not squared.
+
+        X (n_columns, n_samples), y and the model's raw predictions (n_outputs, n_samples) are in standard units.
+        """
+        assert self.basis is not None
+        X, y, raw = X[:, -MAX_ROWS:], y[:, -MAX_ROWS:].astype(np.float64), raw[:, -MAX_ROWS:].astype(np.float64)
+        weight = np.ones(y.shape[1]) if weight is None else weight[-MAX_ROWS:]
+        self._follow_curvature(loss.curvature(y, raw))
+        values = self.basis.at(X)
+        before = self._coef()
+        for i, row in enumerate(values):
+            truth, now = y[:, i], raw[:, i] + (self._coef() - before) @ row
+            gradient, curvature = loss.gradient(truth, now), loss.curvature(truth, now)
+            for o, model in enumerate(self.models):
+                share = min(float(curvature[o]) / self.curvature[o], TALLEST)
+                model.update(row, -float(gradient[o]) / max(float(curvature[o]), 1e-300), max(weight[i] * share, 1e-9))
+            self.n_updates += 1
+            if self.n_updates % FORGET_EVERY == 0:
+                self._forget(FORGETTING**-FORGET_EVERY)
+
+    def _follow_curvature(self, curvature: Array) -> None:
+        typical = np.maximum(np.median(curvature, axis=1), 1e-12)
+        old = self.curvature
+        self.curvature = np.where(old > 0, old + 0.05 * (typical - old), typical)
+
+    def _coef(self) -> Array:
+        return np.array([model.coef for model in self.models])
+
+    def _forget(self, factor: float) -> None:
+        for model in self.models:
+            model.forget(factor)
+
+    def member(self) -> Member:
+        """The correction as a part of the model."""
+        assert self.basis is not None
+        return self.basis.member(self._coef().T, self.X.shape[1])
+
+
+def _pack(recent: Recent) -> dict[str, Any]:
+    own = {name: getattr(recent, name) for name in ("X", "y", "weight", "loss", "doubted", "next_fit")}
+    own |= {"n_updates": recent.n_updates, "drift": dict(vars(recent.drift)), "basis": None}
+    if recent.basis is not None:
+        own["basis"] = {
+            "trees": recent.basis.trees,
+            "columns": recent.basis.columns,
+            "coef": recent._coef(),
+            "covariance": np.array([model.covariance for model in recent.models]),
+            "curvature": recent.curvature,
+        }
+    return own
+
+
+def _unpack(f: Fields) -> Recent:
+    weight = f.array("weight", "f", (None,))
+    n = len(weight)
+    X, y = f.array("X", "f", (n, None), finite=False), f.array("y", "f", (n, None))
+    if n > MAX_ROWS or np.isinf(X).any() or not (weight > 0).all():
+        raise f.error("the rows kept are too many, infinite or of no weight")
+    recent = Recent(
+        X, y, weight, f.array("loss", "f", (n,), finite=False), f.take("doubted", bool),
+        f.integer("next_fit", 0, 2**53), f.integer("n_updates", 0, 2**53),
+    )  # fmt: skip
+    drift = Fields(f.take("drift", dict), f"{f.where}.drift")
+    recent.drift.count = drift.integer("count", 0, 2**53)
+    for name in ("fast", "slow", "variance"):
+        value = drift.number(name)
+        if not 0 <= value <= LARGEST:
+            raise drift.error(f"{name} must be from 0 to {LARGEST}, got {value}")
+        setattr(recent.drift, name, value)
+    drift.done()
+    basis = f.take("basis", (dict, type(None)))
+    if basis is not None:
+        _unpack_basis(Fields(basis, f"{f.where}.basis"), recent)
+    return recent
+
+
+def _unpack_basis(f: Fields, recent: Recent) -> None:
+    n_columns, n_outputs = recent.X.shape[1], recent.y.shape[1]
+    trees = f.take("trees", list)
+    for tree in trees:
+        if not isinstance(tree, SoftTree) or tree.leaf_values.shape[1] != n_outputs or tree.leaf_weights is not None:
+            raise f.error("trees must be a list of soft trees with constant leaves, a value for each output")
+        if tree.columns.size and tree.columns.max() >= n_columns:
+            raise f.error(f"a tree looks at column {tree.columns.max()} of {n_columns}")
+    recent.basis = Basis(trees, f.array("columns", "i", (None,), below=n_columns))
+    prior = recent.basis.prior()
+    n_basis = len(prior)
+    if n_basis > MAX_LEAVES + 1 + MAX_COLUMNS:
+        raise f.error(f"{n_basis} coefficients are too many")
+    coef = f.array("coef", "f", (n_outputs, n_basis))
+    covariance = f.array("covariance", "f", (n_outputs, n_basis, n_basis))
+    recent.curvature = f.array("curvature", "f", (n_outputs,))
+    if (
+        max(np.abs(coef).max(initial=0.0), np.abs(covariance).max(initial=0.0)) > LARGEST
+        or (recent.curvature < 0).any()
+    ):
+        raise f.error("coefficients, covariances or curvatures are out of range")
+    for o in range(n_outputs):
+        model = RecursiveLeastSquares(prior, FORGETTING)
+        model.coef, model.covariance = coef[o].copy(), np.asfortranarray(covariance[o])
+        recent.models.append(model)
+    f.done()
+
+
+register(Recent, Codec(_pack, _unpack))
