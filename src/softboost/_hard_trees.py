@@ -258,7 +258,17 @@ class HardTrees(BaseEstimator):
         _libraries.library_of(self.estimator).check(self.estimator)
 
     def with_depth(self, depth: int) -> HardTrees:
-        """The same with trees of at most this depth."""
+        """The same with trees of at most this depth.
+
+        Parameters
+        ----------
+        depth : int
+            Splits on the longest way down.
+
+        Returns
+        -------
+        learner : HardTrees
+        """
         estimator = _libraries.library_of(self.estimator).with_depth(self.estimator, depth)
         return HardTrees(estimator, self.sharpness, self.n_alternations)
 
@@ -270,7 +280,26 @@ class HardTrees(BaseEstimator):
         theta: Array | None,
         rng: np.random.Generator,
     ) -> Fitted:
-        """Fit a tree on (Q_{k-1} X, target), move Q to Q_k with it frozen, and fit it again on Q_k X."""
+        """Fit a tree on (Q_{k-1} X, target), move Q to Q_k with it frozen, and fit it again on Q_k X.
+
+        Parameters
+        ----------
+        data : TrainingData
+            Columns of X, weights and settings of the run.
+        target : ndarray of shape (n_outputs, n_samples)
+            The negative gradient.
+        transform : Transform or None
+            What z is made by; None fits on the columns themselves.
+        theta : ndarray or None
+            The transform's parameters after the round before.
+        rng : numpy.random.Generator
+            Source of the library's seeds.
+
+        Returns
+        -------
+        fitted : Fitted
+            The tree, the parameters it belongs to, and its output on the training rows.
+        """
         z = data.X if transform is None else apply_transform(transform, theta, data.X)
         tree = self._grow(z, target, data, rng)
         if transform is not None:

@@ -322,6 +322,20 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The parser of the whole command; with ``only``, arguments are filled in for that sub-command alone.
 
     Filling in imports the command's module, so the frame does it just for the command that was called.
+
+    Parameters
+    ----------
+    only : str or None, default=None
+        Name of a sub-command; None fills in all.
+
+    Returns
+    -------
+    parser : argparse.ArgumentParser
+
+    Examples
+    --------
+    >>> build_parser("demo").parse_args(["demo", "--quiet"]).quiet
+    True
     """
     parser = argparse.ArgumentParser(
         prog="softboost",

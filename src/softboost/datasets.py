@@ -41,7 +41,16 @@ EXCHANGE_NAMES = (
 
 
 class DataUnavailableError(OSError):
-    """A file is in no folder that was named and could not be downloaded."""
+    """A file is in no folder that was named and could not be downloaded.
+
+    Examples
+    --------
+    >>> try:
+    ...     find_file("weather.csv", data_dir="no/such/folder", download=False)
+    ... except DataUnavailableError as error:
+    ...     print(error)
+    weather.csv is not in no/such/folder; put it, plain or as .gz, into a folder and pass data_dir or set SOFTBOOST_DATA
+    """
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,12 @@ class Source:
     download_sha256 : str
         Checksum of what the origin sends: the same, or that of a packed file.
     licence : str
+        Under what terms it is there, and whose it is.
+
+    Examples
+    --------
+    >>> SOURCES["ETTh2.csv"].licence
+    'CC BY-ND 4.0 (Zhou et al., 2021)'
     """
 
     file: str
@@ -131,6 +146,14 @@ def find_file(name: str, data_dir: str | Path | None = None, download: bool = Tr
     ------
     DataUnavailableError
         If the file is not there; the message says where it was looked for and what to do.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "ETTh2.csv").write_text("date,OT")
+    ...     find_file("ETTh2.csv", folder).name
+    'ETTh2.csv'
     """
     source = SOURCES[name]
     named = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE)
@@ -353,6 +376,7 @@ def make_synthetic(
     Parameters
     ----------
     n_series, n_steps : int, default=50 and 196
+        Series, and rows of each.
     n_relevant, n_features : int, default=5 and 50
         Columns with a weight, shared by all series, and columns in all.
     noise : float, default=0.1

@@ -47,7 +47,7 @@ def _weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
 
 
 class Loss:
-    """Base of all losses; see the module's text for the contract.
+    """Base of all losses; two methods, ``loss`` and ``gradient``, make one of your own.
 
     Attributes
     ----------
@@ -56,6 +56,22 @@ class Loss:
     scales_with_y : bool
         Whether y may be standardised before boosting: true where the best prediction for ``a y + b`` is ``a`` times
         the best prediction for y plus ``b``.
+
+    Examples
+    --------
+    A cubed error, which cares more for large errors than the square does:
+
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> class Cubed(Loss):
+    ...     scales_with_y = True
+    ...     def loss(self, y_true, raw_prediction):
+    ...         return np.abs(raw_prediction - y_true) ** 3 / 3
+    ...     def gradient(self, y_true, raw_prediction):
+    ...         return np.abs(raw_prediction - y_true) * (raw_prediction - y_true)
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> SoftBoostRegressor(loss=Cubed()).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.9
+    True
     """
 
     name: ClassVar[str] = "custom"
@@ -63,11 +79,36 @@ class Loss:
     scales_with_y: ClassVar[bool] = False
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
-        """Loss of each element."""
+        """Loss of each element.
+
+        Parameters
+        ----------
+        y_true : ndarray
+            Targets, of any shape.
+        raw_prediction : ndarray of the same shape
+            Sums of the trees, before the inverse link.
+
+        Returns
+        -------
+        loss : ndarray of the same shape
+        """
         raise NotImplementedError
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
-        """Derivative of the loss with respect to the raw prediction, element by element."""
+        """Derivative of the loss with respect to the raw prediction, element by element.
+
+        Parameters
+        ----------
+        y_true : ndarray
+            Targets, of any shape.
+        raw_prediction : ndarray of the same shape
+            Sums of the trees, before the inverse link.
+
+        Returns
+        -------
+        gradient : ndarray of the same shape
+            The next tree is fitted to its negative.
+        """
         raise NotImplementedError
 
     def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
@@ -75,6 +116,18 @@ class Loss:
 
         Unless a loss says otherwise: the difference quotient of the gradient, or the slope of the line from the
         gradient to zero at y where that is steeper, so that losses with kinks or without convexity are safe as well.
+
+        Parameters
+        ----------
+        y_true : ndarray
+            Targets, of any shape.
+        raw_prediction : ndarray of the same shape
+            Sums of the trees, before the inverse link.
+
+        Returns
+        -------
+        curvature : ndarray of the same shape
+            Leaves are solved again with it where ``refit_leaves`` is set.
         """
         y, raw = np.asarray(y_true, dtype=np.float64), np.asarray(raw_prediction, dtype=np.float64)
         h = 1e-5 * (1.0 + np.abs(raw))
@@ -86,7 +139,19 @@ class Loss:
         return np.maximum(steepest, floor).astype(raw_prediction.dtype)
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
-        """Constant raw prediction of least loss, by damped Newton steps on gradient and curvature."""
+        """Constant raw prediction of least loss, by damped Newton steps on gradient and curvature.
+
+        Parameters
+        ----------
+        y_true : ndarray of shape (n_samples,)
+            Targets.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of the rows; None counts each once.
+
+        Returns
+        -------
+        raw_prediction : float
+        """
         y_true = np.asarray(y_true, dtype=np.float64)
         weight = np.ones_like(y_true) if weight is None else np.asarray(weight, dtype=np.float64)
 
@@ -109,23 +174,70 @@ class Loss:
         return raw
 
     def inverse_link(self, raw_prediction: Array) -> Array:
-        """Prediction in the units of y."""
+        """Prediction in the units of y.
+
+        Parameters
+        ----------
+        raw_prediction : ndarray
+            Sums of the trees.
+
+        Returns
+        -------
+        prediction : ndarray of the same shape
+        """
         return raw_prediction
 
     def rescaled(self, y_true: Array, scale: float) -> Loss:
-        """The same loss for y divided by ``scale``; also the place to take defaults from ``y_true`` (not divided)."""
+        """The same loss for y divided by ``scale``; also the place to take settings from the data.
+
+        Parameters
+        ----------
+        y_true : ndarray
+            Targets before the division, from which settings that were left out are taken.
+        scale : float
+            What they will be divided by.
+
+        Returns
+        -------
+        loss : Loss
+        """
         return self
 
     def check_target(self, y_true: Array) -> None:
-        """Raise ValueError where y is outside what the loss can score."""
+        """Raise ValueError where y is outside what the loss can score.
+
+        Parameters
+        ----------
+        y_true : ndarray
+            Targets.
+        """
 
     def mean(self, y_true: Array, raw_prediction: Array, weight: Array | None) -> float:
-        """Weighted mean loss over samples, summed over outputs' mean; arrays are (n_outputs, n_samples)."""
+        """Weighted mean of the loss over samples and outputs.
+
+        Parameters
+        ----------
+        y_true, raw_prediction : ndarray of shape (n_outputs, n_samples)
+            Targets, and sums of the trees.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of the rows; None counts each once.
+
+        Returns
+        -------
+        mean : float
+        """
         return float(np.average(self.loss(y_true, raw_prediction).mean(axis=0), weights=weight))
 
 
 class SquaredError(Loss):
-    """Half the squared error, ``(y - f)^2 / 2``: its negative gradient is the residual. Predicts the mean."""
+    """Half the squared error, ``(y - f)^2 / 2``: its negative gradient is the residual. Predicts the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SquaredError().gradient(np.array([1.0, 2.0]), np.array([3.0, 3.0]))
+    array([2., 1.])
+    """
 
     name = "squared_error"
     refit_leaves = False
@@ -142,7 +254,14 @@ class SquaredError(Loss):
 
 
 class AbsoluteError(Loss):
-    """Absolute error ``|y - f|``: predicts the median and shrugs off outliers."""
+    """Absolute error ``|y - f|``: predicts the median and shrugs off outliers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> AbsoluteError().fit_intercept_only(np.array([1.0, 2.0, 1000.0]), None)
+    2.0
+    """
 
     name = "absolute_error"
     scales_with_y = True
@@ -173,6 +292,16 @@ class Quantile(Loss):
     ----------
     quantile : float, default=0.5
         Between 0 and 1; 0.9 is exceeded by one value in ten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = np.zeros((200, 1)), rng.uniform(size=200)
+    >>> upper = SoftBoostRegressor(loss=Quantile(0.9)).fit(X, y)
+    >>> float((y <= upper.predict(X)).mean().round(2))
+    0.9
     """
 
     name = "quantile"
@@ -207,6 +336,12 @@ class Huber(Loss):
     ----------
     delta : float or None, default=None
         Where the loss turns linear, in units of y. None takes 1.345 robust standard deviations of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Huber(delta=1.0).gradient(np.zeros(3), np.array([0.5, 1.0, 100.0]))
+    array([0.5, 1. , 1. ])
     """
 
     name = "huber"
@@ -248,6 +383,12 @@ class LogCosh(Loss):
     ----------
     scale : float or None, default=None
         Where the loss turns from quadratic to linear, in units of y. None takes one robust standard deviation of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LogCosh(scale=1.0).gradient(np.zeros(3), np.array([0.1, 1.0, 100.0])).round(2)
+    array([0.1 , 0.76, 1.  ])
     """
 
     name = "log_cosh"
@@ -299,7 +440,18 @@ def _log(y_true: Array) -> Array:
 
 
 class Poisson(_LogLinkLoss):
-    """Half the Poisson deviance for counts and rates, y >= 0, with a log link."""
+    """Half the Poisson deviance for counts and rates, y >= 0, with a log link: predictions are positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost import SoftBoostRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 2))
+    >>> model = SoftBoostRegressor(loss="poisson").fit(X, rng.poisson(np.exp(X[:, 0])))
+    >>> bool((model.predict(X) > 0).all())
+    True
+    """
 
     name = "poisson"
 
@@ -321,7 +473,15 @@ class Poisson(_LogLinkLoss):
 
 
 class Gamma(_LogLinkLoss):
-    """Half the gamma deviance for positive, right-skewed y, with a log link."""
+    """Half the gamma deviance for positive, right-skewed y, with a log link: errors count relative to the level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> off_by_half = Gamma().loss(np.array([1.0, 1000.0]), np.log([1.5, 1500.0]))
+    >>> bool(np.isclose(*off_by_half))
+    True
+    """
 
     name = "gamma"
 
@@ -347,6 +507,12 @@ class Tweedie(_LogLinkLoss):
     ----------
     power : float, default=1.5
         Variance power, strictly between 1 (Poisson) and 2 (gamma).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Tweedie(power=1.5).inverse_link(np.array([0.0]))
+    array([1.])
     """
 
     name = "tweedie"
@@ -381,7 +547,14 @@ class Tweedie(_LogLinkLoss):
 
 
 class FunctionLoss(Loss):
-    """A user's pair of functions ``(loss, gradient)`` of ``(y_true, raw_prediction)``, element by element.
+    """A user's pair of functions ``(loss, gradient)``, element by element.
+
+    Parameters
+    ----------
+    loss : callable
+        Of ``(y_true, raw_prediction)``: the loss of each element.
+    gradient : callable
+        Of the same: its derivative with respect to the raw prediction.
 
     Examples
     --------
@@ -407,7 +580,22 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def make_loss(loss: Any) -> Loss:
-    """A loss from its name, an object with ``loss`` and ``gradient``, or a pair of such functions."""
+    """A loss from what ``SoftBoostRegressor(loss=...)`` takes.
+
+    Parameters
+    ----------
+    loss : str, Loss, object or pair of callables
+        A name of ``LOSSES``, a loss itself, an object with methods ``loss`` and ``gradient``, or two such functions.
+
+    Returns
+    -------
+    loss : Loss
+
+    Examples
+    --------
+    >>> make_loss("quantile").quantile
+    0.5
+    """
     if isinstance(loss, str):
         if loss not in LOSSES:
             raise ValueError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)} or pass a Loss object")

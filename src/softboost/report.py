@@ -71,6 +71,7 @@ class Page:
     Parameters
     ----------
     title : str
+        The heading, and what the browser's tab shows.
     lead : str, default=""
         A sentence under the title.
 
@@ -88,23 +89,55 @@ class Page:
     _cards: list[str] = field(default_factory=list, repr=False)
 
     def heading(self, text: str) -> None:
-        """Begin a section."""
+        """Begin a section.
+
+        Parameters
+        ----------
+        text : str
+            Its heading; plain text, as everywhere here, not HTML.
+        """
         self._end_cards()
         self._blocks.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> None:
-        """A paragraph; ``text`` is plain, not HTML."""
+        """Add a paragraph.
+
+        Parameters
+        ----------
+        text : str
+            What it says.
+        """
         self._end_cards()
         self._blocks.append(f"<p>{escape(text)}</p>")
 
     def figure(self, drawing: str, caption: str) -> None:
-        """A drawing of this module with its caption; figures and tables in a row share the width of the page."""
+        """Add a drawing; figures and tables in a row share the width of the page.
+
+        Parameters
+        ----------
+        drawing : str
+            SVG of :func:`line_chart`, :func:`bar_chart` or :func:`heat_map`.
+        caption : str
+            What it shows.
+        """
         self._cards.append(f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>")
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str, best: int | None = None
     ) -> None:
-        """A table of texts; row number ``best`` is set in bold."""
+        """Add a table.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Headings; the first column is set to the left, the others to the right.
+        rows : sequence of sequences of str
+            Cells, as they are to be read.
+        caption : str
+            What it shows.
+        best : int or None, default=None
+            Number of a row to be set in bold, from zero; None sets none.
+        """
         head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
         body = ""
         for i, row in enumerate(rows):
@@ -121,7 +154,17 @@ class Page:
             self._cards = []
 
     def html(self, footer: str = "") -> str:
-        """The whole page as text."""
+        """The whole page as text.
+
+        Parameters
+        ----------
+        footer : str, default=""
+            A line below everything.
+
+        Returns
+        -------
+        html : str
+        """
         self._end_cards()
         lead = f"<p>{escape(self.lead)}</p>" if self.lead else ""
         foot = f"<footer>{escape(footer)}</footer>" if footer else ""
@@ -135,7 +178,19 @@ class Page:
         )
 
     def write(self, path: str | Path, footer: str = "") -> Path:
-        """Write the page; folders on the way are made. Returns the path."""
+        """Write the page; folders on the way are made.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which is replaced if it is there.
+        footer : str, default=""
+            A line below everything.
+
+        Returns
+        -------
+        path : Path
+        """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.html(footer), encoding="utf-8")
@@ -266,7 +321,8 @@ def line_chart(
         Name of the line drawn in the colour of the text.
     log : bool, default=False
         Logarithmic y; for values that are all positive.
-    x_label, y_label : str
+    x_label, y_label : str, default="step" and ""
+        Names of the axes.
     height : float, default=290.0
         Of the drawing, which is 460 wide; it is scaled to the page.
 
@@ -362,6 +418,7 @@ def bar_chart(values: Mapping[str, float], *, highlight: Sequence[str] = (), hei
     values : mapping of str to float
         Non-negative lengths.
     highlight : sequence of str, default=()
+        Names of bars in colour, the others grey; without any, all are in colour.
     height : float or None, default=None
         None gives every bar 19 units.
 
@@ -407,6 +464,7 @@ def heat_map(matrix: Any, rows: Sequence[str], columns: Sequence[str], *, height
     Parameters
     ----------
     matrix : array of shape (n_rows, n_columns)
+        The values.
     rows, columns : sequence of str
         Names; of many columns only some are written, all are shown on pointing.
     height : float or None, default=None

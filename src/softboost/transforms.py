@@ -77,38 +77,130 @@ class Transform(BaseEstimator):
         self.n_steps = n_steps
 
     def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
-        """theta before the first round. ``target`` (n_samples, n_outputs) is what the first tree will be fitted to."""
+        """theta before the first round.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Training rows.
+        target : ndarray of shape (n_samples, n_outputs)
+            What the first tree will be fitted to.
+        rng : numpy.random.Generator
+            For starts that are drawn.
+
+        Returns
+        -------
+        theta : ndarray of any shape
+        """
         raise NotImplementedError
 
     def start_weighted(self, X: Array, target: Array, weight: Array | None, rng: np.random.Generator) -> Array:
-        """The same where rows have weights; to be filled in by transforms whose start looks at the rows."""
+        """The same where rows have weights; to be filled in by transforms whose start looks at the rows.
+
+        Parameters
+        ----------
+        X, target, rng
+            As in :meth:`start`.
+        weight : ndarray of shape (n_samples,) or None
+            Weights of the rows; None counts each once.
+
+        Returns
+        -------
+        theta : ndarray of any shape
+        """
         return self.start(X, target, rng)
 
     def apply(self, theta: Array, X: Array) -> Array:
-        """z, shape (n_samples, n_components)."""
+        """The learned features of rows.
+
+        Parameters
+        ----------
+        theta : ndarray
+            Parameters, of the shape that :meth:`start` gave them.
+        X : ndarray of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        z : ndarray of shape (n_samples, n_components)
+        """
         raise NotImplementedError
 
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
-        """Gradient with respect to theta of ``sum(grad_z * apply(theta, X))``, of theta's shape."""
+        """Gradient with respect to theta of ``sum(grad_z * apply(theta, X))``.
+
+        Parameters
+        ----------
+        theta, X
+            As in :meth:`apply`.
+        grad_z : ndarray of shape (n_samples, n_components)
+            Gradient of the loss with respect to z.
+
+        Returns
+        -------
+        gradient : ndarray of theta's shape
+        """
         raise NotImplementedError
 
     def project(self, theta: Array, step: float) -> Array:
-        """theta after a proximal step of size ``step``; transforms without a penalty return it unchanged."""
+        """theta after a proximal step; transforms without a penalty return it unchanged.
+
+        Parameters
+        ----------
+        theta : ndarray
+            Parameters after a gradient step.
+        step : float
+            Size of the step, by which a penalty is multiplied.
+
+        Returns
+        -------
+        theta : ndarray of the same shape
+        """
         return theta
 
     def matrix(self, theta: Array) -> Array | None:
-        """Q with ``apply(theta, X) == X @ Q.T``, shape (n_components, n_features), or None if it is not linear."""
+        """Q with ``apply(theta, X) == X @ Q.T``.
+
+        Parameters
+        ----------
+        theta : ndarray
+            As in :meth:`apply`.
+
+        Returns
+        -------
+        Q : ndarray of shape (n_components, n_features) or None
+            None if the transform is not linear.
+        """
         return None
 
     def training(self, rng: np.random.Generator) -> Transform:
         """The transform as the gradient steps of one round see it: itself, unless it is noisy in training (dropout).
 
         Every ``pullback`` of what is returned follows an ``apply`` at the same theta and X and belongs to it.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            For noise.
+
+        Returns
+        -------
+        transform : Transform
         """
         return self
 
     def with_columns(self, names: Sequence[str] | None) -> Transform:
-        """The transform with columns that it was given by name counted instead; ``names`` are those of X, if any."""
+        """The transform with columns that it was given by name counted instead.
+
+        Parameters
+        ----------
+        names : sequence of str or None
+            Names of the columns of X, if it has any.
+
+        Returns
+        -------
+        transform : Transform
+        """
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -120,7 +212,13 @@ class Transform(BaseEstimator):
         return {"class": type(self).__name__, "params": params}
 
     def check(self, n_features: int) -> None:
-        """Raise ValueError where a parameter is out of range."""
+        """Raise ValueError where a parameter is out of range.
+
+        Parameters
+        ----------
+        n_features : int
+            Columns of X.
+        """
         if not self.learning_rate > 0:
             raise ValueError(f"{_name(self)}: learning_rate must be positive, got {self.learning_rate!r}")
         if not (isinstance(self.n_steps, (int, np.integer)) and self.n_steps >= 1):
@@ -320,7 +418,23 @@ TRANSFORMS: dict[str, type[Transform]] = {"diagonal": Diagonal, "linear": Linear
 
 
 def make_transform(feature_transform: Any) -> Transform | None:
-    """A transform from its name or instance; None stays None."""
+    """A transform from what ``SoftBoostRegressor(feature_transform=...)`` takes.
+
+    Parameters
+    ----------
+    feature_transform : None, str or Transform
+        A name of ``TRANSFORMS``, or a transform itself.
+
+    Returns
+    -------
+    transform : Transform or None
+        None stays None: trees on the columns themselves.
+
+    Examples
+    --------
+    >>> make_transform("linear")
+    Linear()
+    """
     if feature_transform is None or isinstance(feature_transform, Transform):
         return feature_transform
     if isinstance(feature_transform, str) and feature_transform in TRANSFORMS:
@@ -337,7 +451,8 @@ def transform_from_description(description: dict[str, Any] | None, custom: Trans
     Parameters
     ----------
     description : dict or None
-    custom : Transform or None
+        What ``describe`` gave, as a model file holds it.
+    custom : Transform or None, default=None
         Where the class is the user's own, or the module of a :class:`TorchTransform` is: the same transform again, as
         it was passed to the model. A file holds weights, not code.
 

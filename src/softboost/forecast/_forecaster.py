@@ -78,8 +78,8 @@ class Forecaster(BaseEstimator):
         session or anything else that fugue takes as an engine uses an existing cluster.
     n_jobs : int, default=None
         Processes for local models on this machine; -1 uses all cores.
-    id_col, time_col, target_col : str
-        Names of the columns, default "unique_id", "ds" and "y".
+    id_col, time_col, target_col : str, default="unique_id", "ds" and "y"
+        Names of the columns.
     verbose : bool, default=False
         Show progress.
 
@@ -260,7 +260,8 @@ class Forecaster(BaseEstimator):
 
         Parameters
         ----------
-        df : frame
+        df : pandas or polars frame
+            All rows, in any order; the last ones are forecast from those before them.
         h : int, default=None
             Steps ahead of each origin; None takes the forecaster's own.
         n_windows : int, default=10

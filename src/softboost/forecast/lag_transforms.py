@@ -10,9 +10,12 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from coreforecast import lag_transforms as kernels
 
 from softboost._validation import check_integer, check_number
+
+from ._panel import Array, grouped
 
 __all__ = [
     "ExpandingMax",
@@ -32,31 +35,119 @@ __all__ = [
 MAX_REACH = 10**6  # rows; the kernels count in 32 bits
 
 
+class _LagTransform:
+    """What the statistics have in common: calling one on a series shows the column that the model gets."""
+
+    def __call__(self, y: Any, lag: int = 1) -> Array:
+        """The statistic at every time of one series, shape (n_times,); NaN where too little came before."""
+        y = np.asarray(y, dtype=np.float64)
+        _, kernel = kernel_of(self, lag)
+        values: Array = kernel.transform(grouped(y, np.array([0, len(y)])))
+        return values
+
+
 @dataclass(frozen=True)
-class _Rolling:
+class _Rolling(_LagTransform):
     window_size: int
     min_samples: int | None = None
 
 
 class RollingMean(_Rolling):
-    """Mean of ``window_size`` values; NaN before there are ``min_samples`` (default: all) of them."""
+    """Mean of the last values.
+
+    Parameters
+    ----------
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import RollingMean
+    >>> RollingMean(2)(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan, nan,  2.,  4.,  7.])
+    """
 
 
 class RollingStd(_Rolling):
-    """Standard deviation of ``window_size`` values."""
+    """Standard deviation of the last values.
+
+    Parameters
+    ----------
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import RollingStd
+    >>> RollingStd(2)(np.array([1.0, 3.0, 5.0, 9.0, 2.0])).round(2)
+    array([ nan,  nan, 1.41, 1.41, 2.83])
+    """
 
 
 class RollingMin(_Rolling):
-    """Least of ``window_size`` values."""
+    """Least of the last values.
+
+    Parameters
+    ----------
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import RollingMin
+    >>> RollingMin(2)(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan, nan,  1.,  3.,  5.])
+    """
 
 
 class RollingMax(_Rolling):
-    """Largest of ``window_size`` values."""
+    """Largest of the last values.
+
+    Parameters
+    ----------
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import RollingMax
+    >>> RollingMax(2)(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan, nan,  3.,  5.,  9.])
+    """
 
 
 @dataclass(frozen=True)
-class RollingQuantile:
-    """Quantile ``p`` of ``window_size`` values."""
+class RollingQuantile(_LagTransform):
+    """Quantile of the last values.
+
+    Parameters
+    ----------
+    p : float
+        Between 0 and 1; 0.5 is the median.
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import RollingQuantile
+    >>> RollingQuantile(0.5, window_size=3)(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan, nan, nan,  3.,  5.])
+    """
 
     p: float
     window_size: int
@@ -64,43 +155,126 @@ class RollingQuantile:
 
 
 @dataclass(frozen=True)
-class _SeasonalRolling:
+class _SeasonalRolling(_LagTransform):
     season_length: int
     window_size: int
     min_samples: int | None = None
 
 
 class SeasonalRollingMean(_SeasonalRolling):
-    """Mean of ``window_size`` values one season apart."""
+    """Mean of values one season apart.
+
+    The most recent of them lies at the lag: with ``season_length`` as the lag, all are of the row's own season.
+
+    Parameters
+    ----------
+    season_length : int
+        Steps from one value to the next.
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import SeasonalRollingMean
+    >>> SeasonalRollingMean(season_length=2, window_size=2)(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan, nan, nan,  3.,  6.])
+    """
 
 
 class SeasonalRollingStd(_SeasonalRolling):
-    """Standard deviation of ``window_size`` values one season apart."""
+    """Standard deviation of values one season apart.
+
+    The most recent of them lies at the lag: with ``season_length`` as the lag, all are of the row's own season.
+
+    Parameters
+    ----------
+    season_length : int
+        Steps from one value to the next.
+    window_size : int
+        How many values, at least 1.
+    min_samples : int or None, default=None
+        How many of them must be there; before that the feature is NaN. None asks for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import SeasonalRollingStd
+    >>> SeasonalRollingStd(season_length=2, window_size=2)(np.array([1.0, 3.0, 5.0, 9.0, 2.0])).round(2)
+    array([ nan,  nan,  nan, 2.83, 4.24])
+    """
 
 
 @dataclass(frozen=True)
-class ExpandingMean:
-    """Mean of all values so far."""
+class ExpandingMean(_LagTransform):
+    """Mean of all values so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import ExpandingMean
+    >>> ExpandingMean()(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan, 1. , 2. , 3. , 4.5])
+    """
 
 
 @dataclass(frozen=True)
-class ExpandingStd:
-    """Standard deviation of all values so far."""
+class ExpandingStd(_LagTransform):
+    """Standard deviation of all values so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import ExpandingStd
+    >>> ExpandingStd()(np.array([1.0, 3.0, 5.0, 9.0, 2.0])).round(2)
+    array([ nan,  nan, 1.41, 2.  , 3.42])
+    """
 
 
 @dataclass(frozen=True)
-class ExpandingMin:
-    """Least value so far."""
+class ExpandingMin(_LagTransform):
+    """Least value so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import ExpandingMin
+    >>> ExpandingMin()(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan,  1.,  1.,  1.,  1.])
+    """
 
 
 @dataclass(frozen=True)
-class ExpandingMax:
-    """Largest value so far."""
+class ExpandingMax(_LagTransform):
+    """Largest value so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import ExpandingMax
+    >>> ExpandingMax()(np.array([1.0, 3.0, 5.0, 9.0, 2.0]))
+    array([nan,  1.,  3.,  5.,  9.])
+    """
 
 
 @dataclass(frozen=True)
-class ExponentiallyWeightedMean:
-    """Mean in which each older value counts ``1 - alpha`` times the one after it."""
+class ExponentiallyWeightedMean(_LagTransform):
+    """Mean in which older values count less and less.
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of the newest value, in (0, 1]; each older one counts ``1 - alpha`` times the one after it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import ExponentiallyWeightedMean
+    >>> ExponentiallyWeightedMean(0.5)(np.array([1.0, 3.0, 5.0, 9.0, 2.0])).round(2)
+    array([ nan, 1.  , 2.  , 3.5 , 6.25])
+    """
 
     alpha: float
 

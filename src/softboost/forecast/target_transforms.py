@@ -25,33 +25,105 @@ class TargetTransform(ABC):
     """A change of the target that can be undone.
 
     ``n_lost`` rows at the start of each series have no transformed value. ``pointwise`` says that the transform is
-    one increasing function of y for all series and times, so that intervals may be formed on its scale.
+    one increasing function of y for all series and times, so that intervals may be formed on its scale. One method,
+    ``apply``, makes one of your own.
+
+    Series are laid end to end: series i is ``y[indptr[i]:indptr[i + 1]]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast.target_transforms import TargetTransform
+    >>> class SquareRoot(TargetTransform):
+    ...     pointwise = True
+    ...     def apply(self, y, indptr):
+    ...         return np.sqrt(y), np.square
+    >>> z, inverse = SquareRoot().apply(np.array([4.0, 9.0]), np.array([0, 2]))
+    >>> z, inverse(z)
+    (array([2., 3.]), array([4., 9.]))
     """
 
     n_lost: int = 0
     pointwise: bool = False
 
     def fit(self, y: Array, indptr: Array) -> TargetTransform:
-        """A copy that has learned what it needs from training rows."""
+        """A copy that has learned what it needs from training rows.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+            Values of all series, end to end.
+        indptr : ndarray of shape (n_series + 1,)
+            Where each series starts, and the end.
+
+        Returns
+        -------
+        fitted : TargetTransform
+        """
         return copy.copy(self)
 
     def take(self, series: Array) -> TargetTransform:
-        """What was learned, for these series."""
+        """What was learned, for these series.
+
+        Parameters
+        ----------
+        series : ndarray of int or bool
+            Numbers of the series, or a mask of them.
+
+        Returns
+        -------
+        taken : TargetTransform
+        """
         return self
 
     def join(self, other: TargetTransform) -> TargetTransform:
-        """What was learned here, and behind it what another of the same kind has learned from other series."""
+        """What was learned here, and behind it what another of the same kind has learned from other series.
+
+        Parameters
+        ----------
+        other : TargetTransform
+            The other.
+
+        Returns
+        -------
+        joined : TargetTransform
+        """
         return self
 
     def with_stats(self, stats: Any, n_series: int) -> TargetTransform:
-        """A copy that has learned ``stats``, as a file holds them."""
+        """A copy that has learned what a file holds.
+
+        Parameters
+        ----------
+        stats : ndarray or None
+            What was learned; None for transforms that learn nothing.
+        n_series : int
+            Series that it must be about.
+
+        Returns
+        -------
+        fitted : TargetTransform
+        """
         if stats is not None:
             raise ValueError(f"{self!r} learns nothing, but the file holds something for it")
         return self
 
     @abstractmethod
     def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
-        """The transformed history, and the function that takes forecasts (n_series, h) back to the scale of y."""
+        """Transform a history, and give the way back.
+
+        Parameters
+        ----------
+        y, indptr
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        z : ndarray of shape (n_rows,)
+            The transformed history, NaN in the first ``n_lost`` rows of each series.
+        inverse : callable
+            Takes forecasts (n_series, h) back to the scale of y.
+        """
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.endswith("_"))
@@ -96,6 +168,7 @@ class Differences(TargetTransform):
     Parameters
     ----------
     differences : iterable of int
+        Lags, each at least 1, in the order in which they are taken.
 
     Examples
     --------
@@ -173,14 +246,36 @@ class _Scaler(TargetTransform):
 
 
 class LocalStandardScaler(_Scaler):
-    """Mean zero and unit variance for each series."""
+    """Mean zero and unit variance for each series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import LocalStandardScaler
+    >>> y, ends = np.array([1.0, 3.0, 100.0, 300.0]), np.array([0, 2, 4])  # two series
+    >>> z, inverse = LocalStandardScaler().fit(y, ends).apply(y, ends)
+    >>> z
+    array([-1.,  1., -1.,  1.])
+    >>> inverse(np.array([[0.0], [2.0]]))
+    array([[  2.],
+           [400.]])
+    """
 
     def _kernel(self) -> Any:
         return scalers.LocalStandardScaler()
 
 
 class LocalMinMaxScaler(_Scaler):
-    """Each series' training rows between zero and one."""
+    """Each series' training rows between zero and one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import LocalMinMaxScaler
+    >>> y, ends = np.array([1.0, 2.0, 3.0]), np.array([0, 3])
+    >>> LocalMinMaxScaler().fit(y, ends).apply(y, ends)[0]
+    array([0. , 0.5, 1. ])
+    """
 
     def _kernel(self) -> Any:
         return scalers.LocalMinMaxScaler()
@@ -192,6 +287,15 @@ class LocalRobustScaler(_Scaler):
     Parameters
     ----------
     scale : {"iqr", "mad"}, default="iqr"
+        What becomes one: the inter-quartile range, or the median absolute deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast import LocalRobustScaler
+    >>> y, ends = np.array([1.0, 2.0, 3.0, 4.0, 1000.0]), np.array([0, 5])
+    >>> LocalRobustScaler().fit(y, ends).apply(y, ends)[0][:4]
+    array([-1. , -0.5,  0. ,  0.5])
     """
 
     def __init__(self, scale: str = "iqr") -> None:
