@@ -17,6 +17,7 @@ from softboost.forecast import (
     Differences,
     ExpandingMean,
     ExponentiallyWeightedMean,
+    Forecaster,
     LocalMinMaxScaler,
     LocalRobustScaler,
     LocalStandardScaler,
@@ -241,3 +242,48 @@ def test_pooled_widths_follow_the_scale_of_each_series():
     for level, width in zip([80, 95], widths[:, :, 0], strict=True):
         assert abs(np.mean(new <= width) - level / 100) < 0.015
     assert np.corrcoef(np.log(widths[0, :, 0]), np.log(scales))[0, 1] > 0.95
+
+
+# -- what a frame must hold ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (
+            {"firm": ["a"], "year": [1], "y": [1.0]},
+            "no column \\['unique_id', 'ds'\\]; it has \\['firm', 'year', 'y'\\]",
+        ),
+        (
+            {"unique_id": "a", "ds": [1.0, 2.0, 2.5], "y": 1.0},
+            "'ds' must hold dates or whole numbers, but row 2 holds 2.5",
+        ),
+        ({"unique_id": "a", "ds": ["2024-01-01", "soon"], "y": 1.0}, "'ds' must hold dates .* row 1 holds 'soon'"),
+    ],
+)
+def test_frames_without_the_right_columns_are_told_what_to_do(frame, says):
+    with pytest.raises(ValueError, match=says):
+        Forecaster(h=1).fit(pd.DataFrame(frame))
+
+
+def test_whole_numbers_stored_as_floats_are_times():
+    years = np.arange(1950.0, 1990.0)
+    frame = pd.DataFrame({"unique_id": "a", "ds": years, "y": np.sin(years)})
+    forecast = Forecaster(h=2, scope="local", target_transforms=None).fit(frame).predict()
+    assert forecast["ds"].tolist() == [1990, 1991]
+
+
+@pytest.mark.parametrize(
+    ("transform", "by_hand"),
+    [
+        (lag_transforms.RollingMean(3), lambda past: past[-3:].mean() if len(past) >= 3 else np.nan),
+        (lag_transforms.RollingMax(3, min_samples=1), lambda past: past[-3:].max() if len(past) else np.nan),
+        (lag_transforms.RollingQuantile(0.5, 3), lambda past: np.median(past[-3:]) if len(past) >= 3 else np.nan),
+        (lag_transforms.SeasonalRollingMean(2, 2), lambda past: past[[-1, -3]].mean() if len(past) >= 3 else np.nan),
+        (lag_transforms.ExpandingMin(), lambda past: past.min() if len(past) else np.nan),
+    ],
+)
+def test_lag_transforms_show_their_column(transform, by_hand):
+    y = np.random.default_rng(0).normal(size=12)
+    np.testing.assert_allclose(transform(y), [by_hand(y[:t]) for t in range(len(y))])
+    np.testing.assert_allclose(transform(y, lag=2), [np.nan, *transform(y)[:-1]])

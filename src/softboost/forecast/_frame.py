@@ -105,10 +105,10 @@ def concatenate(first: Any, second: Any) -> Any:
 
 def infer_freq(df: Any, names: Names) -> str | int:
     """The frequency of the longest run of the first series, as pandas or polars (by the kind of frame) write it."""
+    df = _checked_times(_checked_columns(df, names), names.time)
     first = nw.from_native(df, eager_only=True).get_column(names.id)[0]
     native = nw.from_native(df, eager_only=True).filter(nw.col(names.id) == first).to_native()
-    times = ensure_time_dtype(native, names.time)[names.time].to_numpy()
-    times = np.sort(times)
+    times = np.sort(native[names.time].to_numpy())
     if times.dtype.kind in "iu":
         steps = np.diff(times)
         return int(np.median(steps)) if len(steps) else 1
@@ -154,8 +154,7 @@ def read_long(
     ``add_times=False`` refuses times without a row whatever ``gaps`` says: rows from a file have been filled before,
     and two times far apart must not become millions of rows.
     """
-    df = _checked_columns(df, names)
-    df = ensure_time_dtype(df, names.time)
+    df = _checked_times(_checked_columns(df, names), names.time)
     _refuse_nulls(df, names)
     validate_freq(df[names.time], freq)
     order = ufp.maybe_compute_sort_indices(df, names.id, names.time)
@@ -196,6 +195,37 @@ def _checked_columns(df: Any, names: Names) -> Any:
         what = f"has dtype {target.dtype}{_first_text(target)}"
         raise ValueError(f"column {names.target!r} must hold numbers, but {what}")
     return df
+
+
+def _checked_times(df: Any, name: str) -> Any:
+    """The frame with its times as dates or whole numbers; whole numbers stored as floats are taken as such."""
+    column = nw.from_native(df, eager_only=True).get_column(name)
+    if column.dtype.is_float():
+        values = column.to_numpy()
+        odd = ~(np.isfinite(values) & (values == np.round(values)))
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise ValueError(
+                f"column {name!r} must hold dates or whole numbers, but row {row} holds {values[row]}; "
+                "turn it into dates (pandas.to_datetime), or count the times"
+            )
+        return ufp.assign_columns(df, name, column.cast(nw.Int64).to_native())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that the format of texts, which are no dates, is not known
+            return ensure_time_dtype(df, name)
+    except ValueError:
+        raise ValueError(
+            f"column {name!r} must hold dates or whole numbers, but has dtype {column.dtype}{_first_no_date(column)}; "
+            "turn it into dates (pandas.to_datetime)"
+        ) from None
+
+
+def _first_no_date(column: nw.Series[Any]) -> str:
+    for row, value in enumerate(column.to_list()):
+        if pd.isna(pd.to_datetime(value, errors="coerce")):
+            return f": row {row} holds {value!r}"
+    return ""
 
 
 def _first_text(column: nw.Series[Any]) -> str:
@@ -327,7 +357,10 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
     if not long.exog:
         return future, Future(times, np.empty((n_series, h, 0)))
     if X_df is None:
-        raise ValueError(f"the model was fitted with {long.exog}, which change in time; pass their future as X_df")
+        raise ValueError(
+            f"the model was fitted with {long.exog}, which change in time; pass their future as X_df, or leave them "
+            "out of the frame that is fitted"
+        )
     joined = _join(future, X_df, names, long.exog)
     exog = _matrix(joined, long.exog, long.categories)
     return future, Future(times, exog.reshape(n_series, h, -1))
@@ -335,10 +368,11 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
 
 def _join(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any:
     left = nw.from_native(future, eager_only=True).with_row_index("_row")
-    right = nw.from_native(ensure_time_dtype(X_df, names.time), eager_only=True)
+    right = nw.from_native(X_df, eager_only=True)
     missing = [c for c in [names.id, names.time, *columns] if c not in right.columns]
     if missing:
         raise ValueError(f"X_df lacks the columns {missing}; it has {right.columns}")
+    right = nw.from_native(_checked_times(X_df, names.time), eager_only=True)
     keys = [names.id, names.time]
     right = right.select(*keys, *columns, nw.lit(1).alias("_given"))
     right = right.with_columns(*[nw.col(key).cast(left.schema[key]) for key in keys])
