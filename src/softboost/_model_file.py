@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ._model_values import DTYPES, Decoder, Encoder, ModelFileError
+from ._model_values import DEFAULT_MEMORY, DTYPES, Budget, Decoder, Encoder, ModelFileError
 
 __all__ = ["dumps", "load", "loads", "save", "sealed", "write_atomically"]
 
@@ -46,6 +46,11 @@ def _version() -> str:
 
 def dumps(model: Any) -> bytes:
     """The bytes of a model file."""
+    return _written(model)[0]
+
+
+def _written(model: Any) -> tuple[bytes, dict[str, Any]]:
+    """The bytes, and the user's own objects that reading them takes."""
     encoder = Encoder()
     content = encoder.encode(model, "model")
     header = {
@@ -61,7 +66,7 @@ def dumps(model: Any) -> bytes:
         raw = a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes(order="A")
         parts += [raw, bytes(-len(raw) % ALIGNMENT)]
     body = b"".join(parts)
-    return sealed(len(text), body)
+    return sealed(len(text), body), encoder.custom_objects
 
 
 def sealed(header_length: int, body: bytes, format_version: int = FORMAT_VERSION) -> bytes:
@@ -79,8 +84,16 @@ def _describe(a: Array) -> list[Any]:
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a model file; the file that was there before stays whole until the new one is complete on disk."""
-    write_atomically(path, dumps(model))
+    """Write a model file; the file that was there before stays whole until the new one is complete on disk.
+
+    The bytes are read back first: a file that could not be loaded must not take the place of one that can.
+    """
+    data, custom_objects = _written(model)
+    try:
+        loads(data, custom_objects, math.inf)
+    except ModelFileError as error:
+        raise ModelFileError(f"this model cannot be saved, because it could not be loaded again: {error}") from error
+    write_atomically(path, data)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -127,7 +140,12 @@ def _sync_folder(folder: Path) -> None:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None = None) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    custom_objects: Mapping[str, Any] | None = None,
+    *,
+    memory_limit: float = DEFAULT_MEMORY,
+) -> Any:
     """Read a model that ``save`` wrote.
 
     Every length, shape, index, dtype and number is checked before it is used, and no code comes from the file, so
@@ -136,8 +154,11 @@ def load(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None 
     Parameters
     ----------
     path : str or path-like
+        The file.
     custom_objects : dict of str to class or function, default=None
         Your own losses, transforms and functions that the model was made with, by name.
+    memory_limit : int, default=2**30
+        Bytes that the model may need beyond the size of its file: gates composed with Q are larger than the two apart.
 
     Returns
     -------
@@ -171,12 +192,12 @@ def load(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None 
             prefix = file.read(PREFIX.size)
             _check_prefix(prefix, status.st_size)
             data = prefix + file.read(status.st_size - len(prefix))
-            return loads(data, custom_objects)
+            return loads(data, custom_objects, memory_limit)
         except ModelFileError as error:
             raise ModelFileError(f"cannot load {os.fspath(path)!r}: {error}") from error
 
 
-def loads(data: bytes, custom_objects: Mapping[str, Any] | None = None) -> Any:
+def loads(data: bytes, custom_objects: Mapping[str, Any] | None = None, memory_limit: float = DEFAULT_MEMORY) -> Any:
     """A model from the bytes of its file."""
     header_length = _check_prefix(data[: PREFIX.size], len(data))
     digest = hashlib.sha256(data[:DIGEST_AT])
@@ -195,8 +216,8 @@ def loads(data: bytes, custom_objects: Mapping[str, Any] | None = None) -> Any:
     arrays = _read_arrays(header["arrays"], memoryview(data)[end:])
     if not isinstance(header["model"], dict) or header["model"].get("$") != header["kind"]:
         raise ModelFileError(f"the header says kind {header['kind']!r}, but holds something else")
-    decoder = Decoder(arrays, custom_objects or {})
-    model = decoder.decode(header["model"], "model")
+    decoder = Decoder(arrays, custom_objects or {}, Budget(memory_limit))
+    model = decoder.decode_model(header["model"])
     if any(a is not None for a in arrays):
         raise ModelFileError("the file holds arrays that its model does not use")
     return model

@@ -29,7 +29,6 @@ __all__ = ["register_estimator"]
 
 Array = NDArray[Any]
 LEAST_SPREAD = 1e-300
-MAX_ENSEMBLE_BYTES = 2**33  # gates composed with Q can be much larger than the file that holds them apart
 MAX_THREADS = 1024
 NOT_SAVED = {"_ensemble"}  # made again from the members
 
@@ -216,7 +215,7 @@ class _Estimator(Protocol):
 
 def register_estimator(cls: type) -> None:
     """Let files hold the regressor, fitted or not, by itself or inside another model."""
-    register(cls, Codec(_pack_estimator, lambda f: _unpack_estimator(cls, f)))
+    register(cls, Codec(_pack_estimator, lambda f: _unpack_estimator(cls, f)), model=True)
 
 
 def _pack_estimator(model: _Estimator) -> dict[str, Any]:
@@ -240,7 +239,7 @@ def _unpack_estimator(cls: type, f: Fields) -> Any:
     if model.n_jobs is not None and (type(model.n_jobs) is not int or not 1 <= abs(model.n_jobs) <= MAX_THREADS):
         raise f.error(f"n_jobs={model.n_jobs!r} is no number of threads, of which {MAX_THREADS} are the most")
     if fitted:
-        model.__dict__.update(_check_fitted(Fields(fitted, f"{f.where}.fitted")))
+        model.__dict__.update(_check_fitted(f.inner(fitted, "fitted")))
     return model
 
 
@@ -256,7 +255,7 @@ def _check_fitted(f: Fields) -> dict[str, Any]:
         if not isinstance(member, Member):
             raise f.error("members_ must be a list of members")
         _check_member(f, i, member, n_columns, n_outputs)
-    _check_memory(f, members, n_columns)
+    _check_memory(f, members)
     ensemble = _built(f, members, units)
     state: dict[str, Any] = {
         "n_features_in_": f.integer("n_features_in_", columns.n_features, columns.n_features),
@@ -304,9 +303,9 @@ def _check_member(f: Fields, i: int, member: Member, n_columns: int, n_outputs: 
             raise f.error(f"members_[{i}]: a tree with {leaves.shape[1]} outputs instead of {n_outputs}")
 
 
-def _check_memory(f: Fields, members: list[Member], n_columns: int) -> None:
-    """Refuse what would need far more memory laid out for prediction than it takes in the file."""
-    total = 0
+def _check_memory(f: Fields, members: list[Member]) -> None:
+    """Count what gates composed with Q take, which can be far more than the two apart, before they are composed."""
+    total = largest = 0
     for member in members:
         if member.boosted is None or member.boosted.path.transform is None:
             continue
@@ -315,11 +314,10 @@ def _check_memory(f: Fields, members: list[Member], n_columns: int) -> None:
             assert theta is not None
             if not isinstance(tree, SoftTree):
                 continue
-            n_components = width if theta.ndim == 1 else len(theta)
             rows = 2**tree.depth * (1 if tree.leaf_weights is None else 1 + tree.leaf_values.shape[1])
             total += 8 * width * rows
-            if max(total, 8 * width * n_components) > MAX_ENSEMBLE_BYTES:
-                raise f.error(f"the model needs more than {MAX_ENSEMBLE_BYTES:,} bytes of memory, which load refuses")
+            largest = max(largest, 8 * width * (width if theta.ndim == 1 else len(theta)))
+    f.budget.spend(max(total, largest), f.where)
 
 
 def _built(f: Fields, members: list[Member], units: Units) -> Ensemble:

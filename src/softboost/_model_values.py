@@ -18,16 +18,43 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "Codec", "Decoder", "Encoder", "Fields", "ModelFileError", "register", "register_base"]
+__all__ = [
+    "DEFAULT_MEMORY",
+    "DTYPES",
+    "Budget",
+    "Codec",
+    "Decoder",
+    "Encoder",
+    "Fields",
+    "ModelFileError",
+    "register",
+    "register_base",
+]
 
 Array = NDArray[Any]
 
 MAX_NESTING: Final = 64
+DEFAULT_MEMORY: Final = 2**30
 DTYPES: Final = {name: np.dtype(name) for name in ("<f4", "<f8", "<i4", "<i8", "<u4", "|u1", "|b1")}
 
 
 class ModelFileError(ValueError):
     """A file that is no valid model, or a model that no file can hold."""
+
+
+class Budget:
+    """Memory for what a model needs beyond what its file holds; a small file could ask for any amount."""
+
+    def __init__(self, limit: float = DEFAULT_MEMORY) -> None:
+        self.limit = self.left = limit
+
+    def spend(self, n_bytes: int, where: str) -> None:
+        self.left -= n_bytes
+        if self.left < 0:
+            raise ModelFileError(
+                f"{where}: laid out for prediction the model needs more than {self.limit:,} bytes of memory; if you "
+                "trust the file, pass load(path, memory_limit=...)"
+            )
 
 
 @dataclass(frozen=True)
@@ -40,15 +67,18 @@ class Codec:
 
 _CODECS: dict[str, tuple[type, Codec]] = {}
 _TAGS: dict[type, str] = {}
+_MODELS: set[str] = set()
 _BASES: list[tuple[type, Codec]] = []
 # Kinds of models whose modules are imported only when a file holds one.
 _LAZY = {"Forecaster": "softboost.forecast", "OnlineSoftBoostRegressor": "softboost.online"}
 
 
-def register(cls: type, codec: Codec) -> None:
-    """Let files hold objects of exactly this class, under its name."""
+def register(cls: type, codec: Codec, *, model: bool = False) -> None:
+    """Let files hold objects of exactly this class, under its name; a file as a whole is one of a ``model``."""
     _CODECS[cls.__name__] = cls, codec
     _TAGS[cls] = cls.__name__
+    if model:
+        _MODELS.add(cls.__name__)
 
 
 def register_base(cls: type, codec: Codec) -> None:
@@ -64,6 +94,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
+        self.custom_objects: dict[str, Any] = {}  # what load has to be given again
 
     def encode(self, value: Any, where: str) -> Any:
         if value is None or isinstance(value, (bool, np.bool_)):
@@ -101,6 +132,7 @@ class Encoder:
                 f"{where} is a {f.__name__} function, which a model file cannot hold: write it with def and a name, "
                 "and give it to load through custom_objects={name: function}"
             )
+        self.custom_objects[f.__name__] = f
         return {"$": "function", "name": f.__name__}
 
     def _object(self, value: Any, where: str) -> Any:
@@ -111,6 +143,7 @@ class Encoder:
         for base, codec in _BASES:
             if isinstance(value, base):
                 fields = self.encode(codec.pack(value), where)
+                self.custom_objects[cls.__name__] = value if cls.__name__ == "TorchTransform" else cls
                 return {"$": "custom", "name": cls.__name__, "base": base.__name__, "fields": fields}
         raise ModelFileError(
             f"{where} is a {cls.__module__}.{cls.__qualname__}, which a model file cannot hold. If it is a parameter "
@@ -124,8 +157,8 @@ class Encoder:
 class Decoder:
     """Builds values from JSON; each array may be used once."""
 
-    def __init__(self, arrays: list[Array | None], custom_objects: Mapping[str, Any]) -> None:
-        self.arrays, self.custom_objects = arrays, custom_objects
+    def __init__(self, arrays: list[Array | None], custom_objects: Mapping[str, Any], budget: Budget) -> None:
+        self.arrays, self.custom_objects, self.budget = arrays, custom_objects, budget
         self.plain: dict[str, Callable[[Fields], Any]] = {
             "float": _float,
             "tuple": lambda f: tuple(f.take("items", list)),
@@ -135,6 +168,14 @@ class Decoder:
             "function": self._function,
             "custom": self._custom_object,
         }
+
+    def decode_model(self, value: Any) -> Any:
+        """The one object that a file is about."""
+        tag = value["$"]
+        self._unpacker(tag, "model")
+        if tag not in _MODELS:
+            raise ModelFileError(f"the file holds a {tag!r:.80}, which is no model")
+        return self.decode(value, "model")
 
     def decode(self, value: Any, where: str, depth: int = 0) -> Any:
         if value is None or isinstance(value, (bool, int)):
@@ -154,7 +195,7 @@ class Decoder:
             raise ModelFileError(f"{where}: an object without its class")
         unpack = self._unpacker(tag, where)
         values = {k: self.decode(v, f"{where}.{k}", depth + 1) for k, v in value.items() if k != "$"}
-        fields = Fields(values, where)
+        fields = Fields(values, where, budget=self.budget)
         made = unpack(fields)
         fields.done()
         return made
@@ -222,17 +263,34 @@ def _dict(fields: Fields) -> dict[Any, Any]:
     items = fields.take("items", list)
     if not all(isinstance(i, list) and len(i) == 2 and isinstance(i[0], (str, int)) for i in items):
         raise fields.error("a dict must be a list of pairs of a text or whole number and a value")
-    return {k: v for k, v in items}
+    # Python hashes a whole number to its rest by 2**61 - 1: many large ones could be made to share one hash, for which
+    # a dict takes quadratic time. Hashes of texts cannot be foreseen.
+    if not all(isinstance(k, str) or abs(k) < 2**31 for k, _ in items):
+        raise fields.error("a dict with a key that is too large")
+    made = dict(items)
+    if len(made) < len(items):
+        raise fields.error("a dict with a key that comes twice")
+    return made
 
 
 class Fields:
     """The named values of one object in a file; every way of taking one checks it."""
 
     def __init__(
-        self, values: dict[str, Any], where: str, name: str = "", custom_objects: Mapping[str, Any] | None = None
+        self,
+        values: dict[str, Any],
+        where: str,
+        name: str = "",
+        custom_objects: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.values, self.where = values, where
         self.name, self.custom_objects = name, custom_objects or {}
+        self.budget = budget or Budget()
+
+    def inner(self, values: dict[str, Any], name: str) -> Fields:
+        """The values of a dict among these."""
+        return Fields(values, f"{self.where}.{name}", budget=self.budget)
 
     def error(self, text: str) -> ModelFileError:
         return ModelFileError(f"{self.where}: {text}")

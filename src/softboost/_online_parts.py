@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsymv, dsyr
 
 __all__ = [
@@ -219,10 +219,13 @@ class RecursiveLeastSquares:
         weighted = part.T * weight
         information = weighted @ part
         information[np.diag_indices_from(information)] += 1.0 / self.prior[active]
-        factor = cho_factor(information, lower=True, overwrite_a=True)
         self.coef = np.zeros(len(self.prior))
-        self.coef[active] = cho_solve(factor, weighted @ target)
         self.covariance = np.asfortranarray(np.diag(self.prior))
+        try:
+            factor = cho_factor(information, lower=True, overwrite_a=True)
+        except LinAlgError:  # rows of sizes so different that rounding drowns the prior: go on from nothing
+            return
+        self.coef[active] = cho_solve(factor, weighted @ target)
         self.covariance[np.ix_(active, active)] = cho_solve(factor, np.eye(len(active)), overwrite_b=True)
 
     def replace(self, places: slice, coef: Array, variance: float) -> None:

@@ -387,7 +387,13 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that ``softboost.load`` reads."""
+        """Write the model to a file that ``softboost.load`` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Any name will do; ``.softboost`` is usual.
+        """
         save_model(self, path)
 
 
@@ -421,4 +427,4 @@ def _from_file(fields: Fields) -> OnlineSoftBoostRegressor:
         raise fields.error(str(error)) from None
 
 
-register(OnlineSoftBoostRegressor, Codec(lambda model: {"state": model.get_state()}, _from_file))
+register(OnlineSoftBoostRegressor, Codec(lambda model: {"state": model.get_state()}, _from_file), model=True)

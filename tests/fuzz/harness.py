@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib.util
 import json
 import random
 import resource
@@ -20,16 +21,31 @@ import time
 import traceback
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+import polars as pl
 from sklearn.tree import DecisionTreeRegressor
 
+import softboost
 from softboost import SoftBoostRegressor
 from softboost._model_file import PREFIX, dumps, loads, sealed
 from softboost._model_values import ModelFileError
+from softboost.forecast import (
+    Differences,
+    ExpandingMean,
+    Forecaster,
+    LocalRobustScaler,
+    LocalStandardScaler,
+    Log,
+    RollingMean,
+    SeasonalRollingMean,
+)
+from softboost.online import OnlineSoftBoostRegressor
 
 SECONDS_PER_FILE = 20  # far above the slowest honest file; beyond it the loader counts as hanging
 NUMBERS = [0, 1, -1, 2, 3, 7, 8, 10, 11, 63, 64, 255, 2**15, 2**31 - 1, 2**31, 2**32, 2**53, 2**63, 10**30, 10**400]
@@ -44,6 +60,10 @@ VALUES: list[Any] = [
 
 def corpus() -> list[bytes]:
     """Small valid files that between them use every part of the format."""
+    return [dumps(model) for model in [*_regressors(), *_networks(), *_forecasters(), *_online_models()]]
+
+
+def _regressors() -> list[Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 3))
     y = X[:, 0] + np.sin(2 * X[:, 1])
@@ -51,6 +71,7 @@ def corpus() -> list[bytes]:
     holes[::5, 1] = np.nan
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["d"] = pd.Categorical(np.where(X[:, 2] > 0, "up", "down"))
+    walk = np.cumsum(rng.normal(size=28)) + 50
     one: dict[str, Any] = {"n_estimators": 1, "depth": 1, "init": "constant"}
     stopped: dict[str, Any] = {**one, "early_stopping": True, "feature_transform": None}
     paper: dict[str, Any] = {
@@ -61,18 +82,63 @@ def corpus() -> list[bytes]:
         "leaves": "constant",
         "n_steps": 3,
     }
-    models = [
+    return [
         SoftBoostRegressor(**stopped).fit(X, y),
         SoftBoostRegressor(n_estimators=2, depth=2, feature_transform="linear", init="linear").fit(X, y),
         SoftBoostRegressor(**one, feature_transform="diagonal").fit(X.astype(np.float32), y),
         SoftBoostRegressor(**paper, feature_transform=None, loss="huber", random_state=0).fit(holes, y),
         SoftBoostRegressor(**stopped).fit(X, np.column_stack([y, -y])),
         SoftBoostRegressor(**stopped, random_state=np.random.RandomState(1), cv=3).fit(frame, y),
-        SoftBoostRegressor(**stopped, loss="poisson").fit(X, 0.3 * np.exp(y)),
+        SoftBoostRegressor(**stopped, loss="poisson", random_state=np.random.default_rng(1)).fit(X, 0.3 * np.exp(y)),
         SoftBoostRegressor(n_estimators=2, depth=1).fit(X[:, :1], y),
         SoftBoostRegressor(1, 0.5, feature_transform=None, weak_learner=DecisionTreeRegressor(max_depth=2)).fit(X, y),
+        SoftBoostRegressor().fit(np.column_stack([walk[2:-1], walk[1:-2]]), walk[3:]),
+        SoftBoostRegressor(**stopped).fit(X, y).partial_fit(X[:4], y[:4]),
     ]
-    return [dumps(model) for model in models]
+
+
+def _networks() -> list[Any]:
+    """A transform in PyTorch, where that is installed."""
+    if importlib.util.find_spec("torch") is None:
+        return []
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    transform = softboost.transforms.mlp(hidden=(2,), n_components=1, n_steps=1)
+    return [SoftBoostRegressor(1, 0.5, 1, feature_transform=transform, init="constant", random_state=0).fit(X, X[:, 0])]
+
+
+def _forecasters() -> list[Any]:
+    rng = np.random.default_rng(0)
+    n = 14
+    df = pd.DataFrame({
+        "unique_id": np.repeat(["a", "b"], n),
+        "ds": np.tile(pd.date_range("2020-01-01", periods=n, freq="MS"), 2),
+        "y": 5 + rng.normal(size=2 * n),
+    })  # fmt: skip
+    counted = df.assign(ds=np.tile(np.arange(n), 2), price=rng.normal(size=2 * n), kind=np.repeat(["u", "v"], n))
+    zoned = df.assign(ds=df["ds"].dt.tz_localize("UTC"))
+    zoned.loc[3, "y"] = np.nan
+    model = SoftBoostRegressor(1, 0.5, 1, feature_transform=None, init="constant", shuffle=False)
+    plain: dict[str, Any] = {"h": 2, "model": model, "lags": [1, 2]}
+    forecasters = [
+        Forecaster("MS", **plain, lag_transforms={1: [RollingMean(3), SeasonalRollingMean(2, 2)]}, scope="local",
+                   date_features=["month"], target_transforms=[Log(), Differences([1]), LocalStandardScaler()]).fit(df),
+        Forecaster(1, **plain, strategy="direct", scope="global", target_transforms=[]).fit(pl.from_pandas(counted)),
+        Forecaster("MS", **plain, strategy="direct_each", scope="local", target_transforms=[LocalRobustScaler()],
+                   lag_transforms={2: [ExpandingMean()]}, gaps="interpolate").fit(zoned),
+        Forecaster("1mo", **plain, target_transforms=[]).fit(pl.from_pandas(df[:n])),
+    ]  # fmt: skip
+    for forecaster in forecasters:
+        forecaster._scores_for(forecaster.h)
+    return forecasters
+
+
+def _online_models() -> list[Any]:
+    rng = np.random.default_rng(0)
+    models = [OnlineSoftBoostRegressor(1, 1, buffer_size=128), OnlineSoftBoostRegressor(0, 1, buffer_size=128)]
+    for model in models:
+        for a, b in rng.normal(size=(30, 2)).tolist():
+            model.learn_one({"a": a, "b": b, "kind": "up" if a > 0 else "down"}, a + abs(b))
+    return models
 
 
 class Mutator:
@@ -177,22 +243,54 @@ class Mutator:
         return self.rng.choice(list(node)) if isinstance(node, dict) else self.rng.randrange(len(node))
 
 
-def try_file(data: bytes, rows: dict[int, np.ndarray]) -> bool:
+def try_file(data: bytes) -> bool:
     """Whether the loader takes the file; if it does, the model must predict. Raises where something is wrong."""
     try:
         model = loads(data)
     except ModelFileError:
         return False
-    X = rows[model.n_features_in_]
+    use = {SoftBoostRegressor: _regress, Forecaster: _forecast, OnlineSoftBoostRegressor: _follow}[type(model)]
+    use(model)
+    if len(data) % 64 == 0:  # one in eight: what was taken can be saved and loaded again
+        assert len(dumps(loads(dumps(model)))) > PREFIX.size
+    return True
+
+
+ROWS = np.array([[0.1, -1.0, 2.0, 0.5], [np.nan] * 4, [1e9, -1e9, 0.0, 1.0], [0.0] * 4])
+
+
+def _regress(model: SoftBoostRegressor) -> None:
+    X = np.ascontiguousarray(ROWS[:, : model.n_features_in_], dtype=np.float32 if model.n_features_in_ == 2 else None)
     if model.columns_.categories or hasattr(model, "feature_names_in_"):
         X = pd.DataFrame(X, columns=getattr(model, "feature_names_in_", None))
         for j in model.columns_.categories:
             X.isetitem(j, np.array(["up", "down", None, "new"], dtype=object))
-    prediction = model.predict(X)
-    assert prediction.shape[0] == len(X)
-    if len(data) % 64 == 0:  # one in eight: what was taken can be saved and loaded again
-        assert len(dumps(loads(dumps(model)))) > PREFIX.size
-    return True
+    assert model.predict(X).shape[0] == len(X)
+
+
+def _forecast(model: Forecaster) -> None:
+    if not hasattr(model, "fitted_"):
+        return
+    h = min(2, model.h)
+    levels = [80.0] if any(known >= h for known in model._scores) or not model.frame_.cut else None
+    forecast = model.predict(h, levels, _ahead(model, model._steps(h)) if model.frame_.exog else None)
+    assert len(forecast) == h * model.frame_.panel.n_series
+    with suppress(ValueError):  # a new row may be one that the model's transforms cannot take
+        model.update(_ahead(model, 1)).predict(h, None, None if not model.frame_.exog else _ahead(model, model.h + 1))
+
+
+def _ahead(model: Forecaster, h: int) -> Any:
+    """Rows after the last ones, with a target and every other column the model knows."""
+    frame = nw.from_native(model.frame_.future(h), eager_only=True)
+    values = nw.from_native(model.frame_.native, eager_only=True)
+    rest = [c for c in values.columns if c not in frame.columns]
+    return frame.with_columns(*[nw.lit(values.get_column(c)[0]).alias(c) for c in rest]).to_native()
+
+
+def _follow(model: OnlineSoftBoostRegressor) -> None:
+    for a, kind in ((0.5, "up"), (-2.0, "new"), (1e9, "down")):
+        assert isinstance(model.predict_one({"a": a, "kind": kind}), float)
+        model.learn_one({"a": a, "b": None, "kind": kind}, a)
 
 
 def _hanging(*_: Any) -> None:
@@ -203,8 +301,6 @@ def fuzz(n_files: int, seed: int, failures: Path | None = None) -> dict[str, Any
     """Figures of one run."""
     warnings.simplefilter("ignore")  # numbers that overflow in a mutated model are no fault of the loader
     mutator = Mutator(corpus(), seed)
-    base = np.array([[0.1, -1.0, 2.0, 0.5], [np.nan] * 4, [1e9, -1e9, 0.0, 1.0], [0.0] * 4])
-    rows = {n: np.ascontiguousarray(base[:, :n].astype(np.float32 if n == 2 else np.float64)) for n in range(1, 5)}
     accepted, failed, slowest = 0, 0, 0.0
     signal.signal(signal.SIGALRM, _hanging)
     memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -214,7 +310,7 @@ def fuzz(n_files: int, seed: int, failures: Path | None = None) -> dict[str, Any
         started = time.perf_counter()
         signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_FILE)
         try:
-            accepted += try_file(data, rows)
+            accepted += try_file(data)
         except BaseException as error:
             failed += 1
             if failures is None or isinstance(error, KeyboardInterrupt):

@@ -188,7 +188,7 @@ def _unpack(f: Fields) -> Forecaster:
     if forecaster.h > MAX_STEPS or abs(forecaster.n_jobs or 1) > MAX_JOBS:
         raise f.error(f"h={forecaster.h} and n_jobs={forecaster.n_jobs} are more than a model file may ask for")
     if state is not None:
-        _restore(forecaster, Fields(state, f"{f.where}.fitted"))
+        _restore(forecaster, f.inner(state, "fitted"))
     return forecaster
 
 
@@ -268,7 +268,7 @@ def _unpack_learned(settings: Settings, state: Any, n_series: int, frame: LongFr
         return None
     if not isinstance(state, dict) or not conforms(list(state), list[str]):
         raise f.error("models must hold dicts")
-    inner = Fields(dict(state), f"{f.where}.models")
+    inner = f.inner(dict(state), "models")
     learned: Any = object.__new__(Learned)
     learned.settings, learned.models = settings, inner.take("models", list)
     stats = inner.take("stats", list)
@@ -309,7 +309,7 @@ def _unpack_scores(f: Fields, strategy: str, h: int, n_series: int) -> dict[int,
     for row in f.take("scores", list):
         if not (isinstance(row, list) and len(row) == 3 and type(row[0]) is int and row[0] not in out):
             raise f.error("scores must be lists of a number of steps, errors and scales, each number once")
-        inner = Fields({"h": row[0], "errors": row[1], "scales": row[2]}, f"{f.where}.scores")
+        inner = f.inner({"h": row[0], "errors": row[1], "scales": row[2]}, "scores")
         steps = inner.integer("h", 1, MAX_STEPS if strategy == "recursive" else h)
         wide = h if strategy == "direct" else steps
         errors = inner.array("errors", "f", (n_series, None, wide), finite=False)
@@ -323,4 +323,4 @@ def _unpack_scores(f: Fields, strategy: str, h: int, n_series: int) -> dict[int,
 
 
 _register_settings()
-register(Forecaster, Codec(_pack, _unpack))
+register(Forecaster, Codec(_pack, _unpack), model=True)

@@ -77,7 +77,7 @@ def _check_column(f: Fields, column: Any) -> int:
     """Number of rows of a column whose values are what its dtype says."""
     if not isinstance(column, dict) or not conforms(list(column), list[str]):
         raise f.error("columns must hold dicts")
-    inner = Fields(dict(column), f"{f.where}.columns")
+    inner = f.inner(dict(column), "columns")
     name, dtype, unit, zone = (inner.take(key, str) for key in ("name", "dtype", "unit", "zone"))
     if dtype == "String":
         texts = inner.take("values", list)
