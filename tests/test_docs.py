@@ -1,11 +1,14 @@
 """Every code block of the README and the documentation runs, and prints what stands below it.
 
-A page is run from top to bottom in a folder of its own: ``python`` blocks share their names, a ``text`` block right
-after one is what it prints, and lines of ``bash`` blocks that begin with ``softboost`` are run too. Run this file to
-write what is printed now into the pages.
+A page is run from top to bottom in a folder of its own: ``python`` blocks share their names, and a ``text`` block right
+after one is what it prints. Lines of ``bash`` blocks that call ``softboost`` are run too; one that ends in
+``# exit code 1`` must return that, and what it says on stderr counts as printed. Two commands take minutes, and of
+these only the options are checked; ``make`` and ``pip`` are checked for their targets and extras. There are no other
+blocks. Run this file to write what is printed now into the pages.
 """
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import io
 import itertools
@@ -23,10 +26,10 @@ from softboost import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 FETCHED = re.compile(r'<(?:script|img)[^>]*src="https?:|<link rel="stylesheet"[^>]*href="https?:')
-LONG = ("softboost benchmark", "softboost reproduce", "softboost completion")
+LONG = ("benchmark", "reproduce")  # commands that take minutes
 OPTIONAL = (
     "torch",
     "river",
@@ -39,6 +42,7 @@ OPTIONAL = (
     "shap",
     "fugue",
     "fastapi",
+    "dask",
 )
 
 
@@ -67,11 +71,10 @@ def blocks_of(page):
 def missing_packages(blocks):
     """Optional packages that a page imports and that are not installed."""
     code = "\n".join(block.text for block in blocks)
-    return [
-        name
-        for name in OPTIONAL
-        if re.search(rf"^\s*(?:import|from) {name}\b", code, re.MULTILINE) and importlib.util.find_spec(name) is None
-    ]
+    named = [name for name in OPTIONAL if re.search(rf"^\s*(?:import|from) {name}\b", code, re.MULTILINE)]
+    if "dask" in named:
+        named.append("fugue")  # through which it is used
+    return [name for name in named if importlib.util.find_spec(name) is None]
 
 
 def run_block(page, block, names):
@@ -83,12 +86,39 @@ def run_block(page, block, names):
             exec(code, names)
         return out.getvalue()
     for line in block.text.replace("\\\n", " ").splitlines():
-        command = line.split("  #")[0].strip()
-        if command.startswith("softboost ") and not command.startswith(LONG):
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as err:
-                status = cli.main(shlex.split(command)[1:])
-            assert status == 0, f"{page.name}: {command}: {err.getvalue()}"
+        if line.strip():
+            out.write(run_line(f"{page.name}: {line}", line))
     return out.getvalue()
+
+
+def run_line(where, line):
+    """Run a line of the shell as far as it is about softboost, and return what it prints."""
+    command, _, comment = (part.strip() for part in line.partition(" #"))
+    called = re.search(r"\bsoftboost (?!\[)[^|)]*", command)  # also inside eval "$(...)" and before a pipe
+    if called is None:
+        check_tool(where, command)
+        return ""
+    words = shlex.split(called.group())[1:]
+    if words[0] in LONG:
+        cli.build_parser(words[0]).parse_args(words)
+        return ""
+    expected = int(comment.removeprefix("exit code ")) if comment.startswith("exit code") else 0
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        status = cli.main(words)
+    assert status == expected, f"{where}: {err.getvalue()}"
+    return out.getvalue() if expected == 0 else err.getvalue()
+
+
+def check_tool(where, command):
+    """A line that calls make or pip names targets and extras that there are."""
+    if command.startswith("make "):
+        targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        assert command.split()[1] in targets, where
+    elif command.startswith("pip install "):
+        named = {extra for listed in re.findall(r"\[([a-z,]+)\]", command) for extra in listed.split(",")}
+        assert named <= set(importlib.metadata.metadata("softboost").get_all("Provides-Extra")), where
+    else:
+        raise AssertionError(f"{where}: neither softboost nor make nor pip")
 
 
 def alike(shown, printed):
@@ -107,6 +137,11 @@ def alike(shown, printed):
     return True
 
 
+def marked(page):
+    """The page that starts a dask cluster may hear the engine's own warnings; no other may hear any."""
+    return pytest.param(page, marks=pytest.mark.filterwarnings("ignore")) if page.name == "many_series.md" else page
+
+
 @pytest.fixture
 def quiet_plots(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -115,7 +150,7 @@ def quiet_plots(monkeypatch):
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs(page, tmp_path, monkeypatch, quiet_plots):
     blocks = blocks_of(page)
     missing = missing_packages(blocks)
@@ -127,6 +162,14 @@ def test_page_runs(page, tmp_path, monkeypatch, quiet_plots):
         printed = run_block(page, block, names)
         if block.expected is not None:
             assert alike(block.expected.text, printed), f"{page.name}, line {block.line} prints:\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_block_is_left_out(page):
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert {language for language, _ in blocks} <= {"python", "bash", "text"}
+    outputs = [block for block in blocks_of(page) if block.expected is not None]
+    assert len(outputs) == [language for language, _ in blocks].count("text"), "a text that nothing prints"
 
 
 def test_readme_is_one_screen_and_names_both_commands():

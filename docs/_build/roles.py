@@ -1,4 +1,7 @@
-"""Docstrings are written for every reader of the source; here their few marks of reStructuredText become Markdown."""
+"""Docstrings are written for every reader of the source; here their few marks of reStructuredText become Markdown.
+
+In signatures the constant ``AUTO`` becomes what it stands for.
+"""
 
 import re
 
@@ -23,3 +26,6 @@ class Roles(Extension):
     def on_instance(self, *, obj, **kwargs):
         if obj.docstring:
             obj.docstring.value = to_markdown(obj.docstring.value)
+        for parameter in obj.parameters if obj.is_function else ():
+            if str(parameter.default) == "AUTO":
+                parameter.default = '"auto"'

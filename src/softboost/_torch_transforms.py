@@ -326,6 +326,7 @@ def mlp(
     hidden : sequence of int, default=(16,)
         Units of each hidden layer. More units follow more shapes and need more rows.
     activation : {"tanh", "relu", "gelu"}, default="tanh"
+        What bends each layer's output; "tanh" is smooth and bounded, "relu" and "gelu" are not bounded.
     dropout : float, default=0.0
         Share of hidden units left out at random in every training step.
     **params
@@ -373,7 +374,18 @@ def rnn(
 def lstm(
     n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
 ) -> TorchTransform:
-    """A long short-term memory over a window of lags as the transform; parameters as in :func:`rnn`.
+    """A long short-term memory over a window of lags as the transform; z is made of its last state.
+
+    Parameters
+    ----------
+    n_components : int, default=4
+        Components of z.
+    n_hidden, n_layers : int, default=8 and 1
+        Size of the state, and layers on top of each other.
+    dropout : float, default=0.0
+        Share of the state left out at random in every training step.
+    **params
+        As in :func:`rnn`.
 
     Examples
     --------
@@ -402,6 +414,7 @@ def cnn(
         Patterns that are looked for, steps that each spans, and layers, each reaching twice as far back as the one
         before.
     activation : {"tanh", "relu", "gelu"}, default="tanh"
+        What bends each layer's output; "tanh" is smooth and bounded, "relu" and "gelu" are not bounded.
     dropout : float, default=0.0
         Share of channels left out at random in every training step.
     **params
