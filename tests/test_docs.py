@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+import test_docstrings
 from softboost import cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,6 +189,50 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).is_file(), f"{page.name} links to {target}"
 
 
+# -- the pages about the code -----------------------------------------------------------------------------------------
+
+PACKAGE = ROOT / "src" / "softboost"
+FOLDERS = (ROOT, PACKAGE, ROOT / "src" / "cpp", ROOT / "tests", ROOT / "docs")
+ABOUT_CODE = [ROOT / "docs" / "architecture.md", ROOT / "docs" / "method.md"]
+
+
+def code_path(word):
+    """The file or folder that a page names, or None."""
+    return next((folder / word for folder in FOLDERS if (folder / word).exists()), None)
+
+
+@pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
+def test_files_and_names_of_the_code_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for word in re.findall(r"`([\w/]+(?:\.(?:py|hpp|cpp|md)|/))`", text):
+        assert code_path(word), f"{page.name} names {word}, which is not there"
+    for names, word in re.findall(r"((?:`[\w.]+`(?:, | and )?)+) (?:in|of) `([\w/]+\.py)`", text):
+        source = code_path(word).read_text(encoding="utf-8")
+        for name in re.findall(r"`[\w.]*?(\w+)`", names):
+            known = re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b", source, re.MULTILINE)
+            assert known, f"{page.name} looks for {name} in {word}"
+
+
+def test_every_module_has_its_place_on_the_architecture_page():
+    text = ABOUT_CODE[0].read_text(encoding="utf-8")
+    modules = [path for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
+    for path in modules:
+        assert path.stem.startswith("__") or re.search(rf"(?<!\w){path.stem}(?!\w)", text), f"{path.stem} is missing"
+
+
+def test_picture_of_the_layers_agrees_with_the_contract():
+    """Of two modules on different lines, the upper one stands above in what the import linter enforces, or beside."""
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    layers = re.search(r"layers = \[\n(.*?)\n\]", pyproject, re.DOTALL).group(1).splitlines()
+    level = {name: i for i, layer in enumerate(layers) for name in re.findall(r"softboost\.(\w+)", layer)}
+    picture = re.search(r'<pre class="layers">(.*?)</pre>', ABOUT_CODE[0].read_text(encoding="utf-8"), re.DOTALL)
+    lines = [[level[w] for w in re.findall(r"\w+", line) if w in level] for line in picture.group(1).splitlines()]
+    lines = [line for line in lines if line]
+    assert len(lines) > 10
+    for upper, lower in itertools.combinations(lines, 2):
+        assert min(upper) <= min(lower), (upper, lower)
+
+
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
@@ -197,6 +242,10 @@ def test_site_builds_without_a_warning(tmp_path):
     method = (tmp_path / "method.html").read_text(encoding="utf-8")
     assert "<math" in method
     assert "arithmatex" not in method
+    reference = (tmp_path / "api.html").read_text(encoding="utf-8")
+    for name in test_docstrings.OBJECTS:
+        last = name.rsplit(".", 1)[-1]
+        assert "softboost.cli" in name or re.search(rf'id="softboost\.[\w.]*\b{last}"', reference), f"{name} is missing"
     for page in tmp_path.glob("*.html"):  # nothing is fetched from elsewhere
         assert not FETCHED.search(page.read_text(encoding="utf-8")), page.name
 
