@@ -331,3 +331,39 @@ def test_unknown_names_of_the_module_stay_unknown():
     with pytest.raises(AttributeError, match="has no attribute 'transformer'"):
         transforms.transformer  # noqa: B018
     assert {"TorchTransform", "mlp", "Linear"} <= set(dir(transforms))
+
+
+# -- in a forecaster ---------------------------------------------------------------------------------------------------
+
+
+def forecast_with(transform, lags, **settings):
+    from softboost.forecast import Forecaster
+
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    t = np.arange(80)
+    y = 10 + np.sin(t / 3) + 0.05 * np.random.default_rng(0).normal(size=80)
+    df = pd.DataFrame({"unique_id": "a", "ds": pd.date_range("2015-01-01", periods=80, freq="MS"), "y": y})
+    model = SoftBoostRegressor(4, 0.5, feature_transform=transform, random_state=0)
+    forecaster = Forecaster("MS", 3, model, lags=lags, date_features=["month"], scope="local", **settings).fit(df)
+    (learned,) = forecaster.fitted_.models
+    return forecaster.predict(), learned.models[0].members_[0].boosted.path.transform
+
+
+@pytest.mark.parametrize(("make", "strategy"), [(rnn, "recursive"), (lstm, "direct"), (cnn, "recursive")])
+def test_forecaster_hands_its_lags_over_as_a_window(make, strategy):
+    got, transform = forecast_with(
+        make(n_components=2, n_steps=5), [1, 3, 2], target_transforms=None, strategy=strategy
+    )
+    assert transform.windows == [[1, 2, 0]]  # lags 3, 2, 1
+    assert np.isfinite(got.iloc[:, -1]).all()
+
+
+def test_forecaster_keeps_to_windows_that_are_stated():
+    named, transform = forecast_with(
+        lstm(n_components=2, n_steps=5, windows={"y": ["lag2", "lag1"]}), [1, 2, 3], target_transforms=None
+    )
+    assert transform.windows == [[1, 0]]
+    numbered, _ = forecast_with(lstm(n_components=2, n_steps=5, windows=[[1, 0]]), [1, 2, 3], target_transforms=None)
+    assert_array_equal(named.iloc[:, -1], numbered.iloc[:, -1])
+    _, transform = forecast_with(mlp(n_components=2, n_steps=5), [1, 2], target_transforms=None)
+    assert transform.windows is None  # no memory, no window

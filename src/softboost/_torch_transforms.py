@@ -112,6 +112,11 @@ class TorchTransform(Transform):
         counted = [[self._number(column, names) for column in window] for window in self._window_lists()]
         return clone(self).set_params(windows=counted)
 
+    def with_lags(self, columns: Sequence[int]) -> TorchTransform:
+        if self.windows is not None or not getattr(self.module, "has_memory", False) or not columns:
+            return self
+        return clone(self).set_params(windows=[list(columns)])
+
     def check(self, n_features: int) -> None:
         super().check(n_features)
         if not self.weight_decay >= 0:

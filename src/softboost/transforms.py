@@ -203,6 +203,20 @@ class Transform(BaseEstimator):
         """
         return self
 
+    def with_lags(self, columns: Sequence[int]) -> Transform:
+        """The transform, told which columns of X are the lags of one series; for those that look at a window.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Numbers of the columns, oldest lag first.
+
+        Returns
+        -------
+        transform : Transform
+        """
+        return self
+
     def describe(self) -> dict[str, Any]:
         """What a model file holds of the transform, ready for JSON; theta is kept apart, as the array it is.
 

@@ -13,6 +13,8 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
+from softboost.transforms import Transform
+
 from ._features import Features
 from ._panel import Array, Future, Panel
 from .target_transforms import Chain
@@ -46,7 +48,7 @@ class Learned:
         z, _ = self.transforms.apply(panel.y, panel.indptr)
         self.models: list[Any] = []
         for X, y in self._training_sets(panel, z, np.ones(len(z), dtype=bool)):
-            self.models.append(_able(settings.model, y).fit(X, y))
+            self.models.append(_able(settings.model, settings.features, y).fit(X, y))
 
     # -- training ------------------------------------------------------------------------------------------------
 
@@ -143,9 +145,16 @@ class Learned:
         return out
 
 
-def _able(model: Any, y: Array) -> Any:
-    """A fresh copy of the model, helped where it cannot take missing values or several outputs by itself."""
+def _able(model: Any, features: Features, y: Array) -> Any:
+    """A fresh copy of the model, helped where it cannot take missing values or several outputs by itself.
+
+    A transform that looks at a window is told where the lags stand.
+    """
     model = clone(model)
+    transform = getattr(model, "feature_transform", None)
+    if isinstance(transform, Transform):
+        oldest_first = sorted(range(len(features.lags)), key=lambda place: -features.lags[place])
+        model.set_params(feature_transform=transform.with_columns(features.names()).with_lags(oldest_first))
     tags = get_tags(model)
     if y.ndim == 2 and not tags.target_tags.multi_output:
         model = MultiOutputRegressor(model)
