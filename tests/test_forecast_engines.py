@@ -192,6 +192,14 @@ def test_spark_survives_the_death_of_a_worker(spark_session, tmp_path):
     check_death_of_a_worker(spark_session, tmp_path)
 
 
+def test_benchmark_of_many_series_writes_its_table(tmp_path):
+    pytest.importorskip("distributed", reason="dask's distributed scheduler is not installed")
+    from softboost._benchmarks import many_series
+
+    assert many_series.run(tmp_path, [4, 2], 1).count("\n") == 3
+    assert [row["series"] for _, row in pd.read_csv(tmp_path / "many_series.csv").iterrows()] == [2, 4]
+
+
 def test_missing_fugue_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fugue.api", None)
     with pytest.raises(ImportError, match=r"pip install 'softboost\[distributed\]'"):
