@@ -498,6 +498,40 @@ def test_bash_completes(tmp_path, capsys, words, offered):
     assert done.stdout.split() == offered
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("softboost de", ["demo"]),
+        ("softboost completion ", ["bash", "fish", "zsh"]),
+        ("softboost forecast --scope ", ["global", "local"]),
+        ("softboost forecast --plot sal", ["sales.csv"]),
+        ("softboost forecast sal", ["sales.csv"]),
+    ],
+)
+def test_fish_completes(tmp_path, capsys, line, offered):
+    (tmp_path / "sales.csv").write_text("")
+    assert run("completion", "fish") == 0
+    (tmp_path / "script.fish").write_text(capsys.readouterr().out)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source script.fish; complete -C '{line}'"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True,
+    )  # fmt: skip
+    assert [answer.split("\t")[0] for answer in done.stdout.splitlines()] == offered
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_reads_the_script(tmp_path, capsys):
+    assert run("completion", "zsh") == 0
+    (tmp_path / "script.zsh").write_text(capsys.readouterr().out)
+    command = f"source {tmp_path}/script.zsh && print -r -- $_comps[softboost]"
+    environment = {**os.environ, "ZDOTDIR": str(tmp_path)}  # where it keeps its cache
+    done = subprocess.run(
+        ["zsh", "-f", "-c", command], capture_output=True, text=True, env=environment, timeout=60, check=True
+    )
+    assert "_softboost_complete" in done.stdout
+
+
 def test_other_shells_get_every_command(capsys):
     for shell in ("zsh", "fish"):
         assert run("completion", shell) == 0

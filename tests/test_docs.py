@@ -95,7 +95,7 @@ def run_block(page, block, names):
 def run_line(where, line):
     """Run a line of the shell as far as it is about softboost, and return what it prints."""
     command, _, comment = (part.strip() for part in line.partition(" #"))
-    called = re.search(r"\bsoftboost (?!\[)[^|)]*", command)  # also inside eval "$(...)" and before a pipe
+    called = re.match(r"softboost [^>]*", command)
     if called is None:
         check_tool(where, command)
         return ""

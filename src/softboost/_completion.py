@@ -120,9 +120,11 @@ def _fish(prog: str, levels: list[_Level]) -> str:
         for name, text in level.commands.items():
             lines.append(f"complete -c {prog} -f -n {_quoted(condition)} -a {name} -d {_quoted(text)}")
         for value in level.positional:
-            lines.append(f"complete -c {prog} -n {_quoted(condition)} -a {value} -d {_quoted(seen)}")
+            lines.append(f"complete -c {prog} -f -n {_quoted(condition)} -a {value} -d {_quoted(seen)}")
         for option, text in level.options.items():
-            values = f" -x -a {_quoted(' '.join(level.choices[option]))}" if option in level.choices else ""
+            values = " -r -F" if option in level.with_value else ""  # any file may follow
+            if option in level.choices:
+                values = f" -x -a {_quoted(' '.join(level.choices[option]))}"
             lines.append(f"complete -c {prog} -n {_quoted(condition)} -l {option[2:]} -d {_quoted(text)}{values}")
     return "\n".join(lines) + "\n"
 

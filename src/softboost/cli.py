@@ -289,9 +289,9 @@ COMMANDS = (
         _completion_arguments,
         _complete,
         (
-            'eval "$(softboost completion bash)"    # in ~/.bashrc',
-            'eval "$(softboost completion zsh)"     # in ~/.zshrc',
-            "softboost completion fish | source     # in config.fish",
+            "softboost completion bash > ~/.local/share/bash-completion/completions/softboost",
+            "softboost completion zsh > ~/.softboost.zsh    # in ~/.zshrc: source ~/.softboost.zsh",
+            "softboost completion fish > ~/.config/fish/completions/softboost.fish",
         ),
     ),
 )
