@@ -175,6 +175,30 @@ def test_benchmark_prints_a_table(tmp_path, capsys):
     assert "| linear |" in capsys.readouterr().out
 
 
+def test_benchmark_without_a_name_runs_the_main_ones(tmp_path, monkeypatch, capsys):
+    class Quick:
+        @staticmethod
+        def add_arguments(parser):
+            parser.add_argument("--out", default=tmp_path)
+
+        @staticmethod
+        def run_from_args(args):
+            print("a table")
+            print("a remark", file=sys.stderr)
+            (tmp_path / "table.csv").write_text("model,mse\nlasso,0.5\n")
+            return 0
+
+    monkeypatch.setattr(cli, "_benchmark_modules", lambda: {"accuracy": Quick, "other": Quick})
+    assert run("benchmark") == 0
+    out, err = capsys.readouterr()
+    assert out == "a table\n"
+    assert err == "softboost benchmark accuracy\na remark\n"
+    assert run("benchmark", "--json", "--quiet") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"accuracy": {"table": [{"model": "lasso", "mse": 0.5}]}}
+    assert err == ""
+
+
 def test_quiet_does_not_hide_a_failure(tmp_path, capsys):
     assert run("benchmark", "accuracy", "--out", tmp_path, "--families", "nonsense", "--quiet") == 2
     assert "nonsense" in capsys.readouterr().err

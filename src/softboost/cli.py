@@ -150,10 +150,17 @@ def _add_missing(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_module(run: Callable[[argparse.Namespace], Any], args: argparse.Namespace) -> int:
-    """Run a module's command, with what it says on stderr held back if quiet and its tables as JSON if asked.
+    """Run a module's command, with what it says on stderr held back if quiet and its tables as JSON if asked."""
+    status, tables = _run_for_tables(run, args)
+    if status == 0 and args.json:
+        print(json.dumps(tables, indent=2))
+    return status
 
-    Such commands write their tables into the folder ``--out`` as CSV; JSON is made from those.
-    """
+
+def _run_for_tables(
+    run: Callable[[argparse.Namespace], Any], args: argparse.Namespace
+) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """Exit code of a module's command and, if JSON was asked for, its tables, which it writes into ``--out`` as CSV."""
     started, said, printed = time.time(), io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         if args.quiet:
@@ -163,10 +170,10 @@ def _run_module(run: Callable[[argparse.Namespace], Any], args: argparse.Namespa
         status = int(run(args))
     if status != 0:
         sys.stderr.write(said.getvalue())
-    elif args.json:
-        files = sorted(path for path in Path(args.out).glob("*.csv") if path.stat().st_mtime >= started - 1)
-        print(json.dumps({path.stem: _records(path) for path in files}, indent=2))
-    return status
+    if status != 0 or not args.json:
+        return status, {}
+    files = sorted(path for path in Path(args.out).glob("*.csv") if path.stat().st_mtime >= started - 1)
+    return status, {path.stem: _records(path) for path in files}
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
@@ -183,6 +190,11 @@ def _value(text: str) -> Any:
 
 
 def _benchmark_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", dest="json_of_all", help="print the tables as JSON")
+    group.add_argument(
+        "--quiet", "-q", action="store_true", dest="quiet_of_all", help="no progress and no remarks, only results"
+    )
     commands = parser.add_subparsers(dest="benchmark", metavar="NAME", title="benchmarks")
     for name, module in _benchmark_modules().items():
         description = (module.__doc__ or "").strip().split("\n\n")[0]
@@ -200,16 +212,23 @@ def _benchmark_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _benchmark(args: argparse.Namespace) -> int:
     if args.benchmark is not None:
+        args.json, args.quiet = args.json or args.json_of_all, args.quiet or args.quiet_of_all
         return _run_module(args.run_benchmark, args)
-    status = 0
+    worst, tables = 0, {}
     for name, module in _benchmark_modules().items():
         if name not in MAIN_BENCHMARKS:
             continue
-        Console().note(f"softboost benchmark {name}")
+        Console(args.quiet_of_all).note(f"softboost benchmark {name}")
         parser = argparse.ArgumentParser(prog=f"softboost benchmark {name}")
         module.add_arguments(parser)
-        status = max(status, int(module.run_from_args(parser.parse_args([]))))
-    return status
+        _add_missing(parser)
+        options = parser.parse_args([])
+        options.json, options.quiet = args.json_of_all, args.quiet_of_all
+        status, tables[name] = _run_for_tables(module.run_from_args, options)
+        worst = max(worst, status)
+    if args.json_of_all:
+        print(json.dumps(tables, indent=2))
+    return worst
 
 
 def _reproduce_arguments(parser: argparse.ArgumentParser) -> None:
