@@ -205,8 +205,14 @@ def parse_seeds(text: str) -> list[int]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the arena to a command-line parser."""
-    parser.add_argument("--out", type=Path, default=Path(".arena"), help="folder of results and tables (%(default)s)")
-    parser.add_argument("--split", choices=SPLITS, default="dev", help="families to run (%(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path(".arena"),
+        metavar="DIR",
+        help="folder of results and tables (default: %(default)s)",
+    )
+    parser.add_argument("--split", choices=SPLITS, default="dev", help="families to run (default: %(default)s)")
     parser.add_argument("--families", nargs="+", metavar="NAME", help="only these families, of any split")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
     parser.add_argument(
@@ -214,11 +220,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_seeds,
         default=list(range(DEFAULT_SEEDS)),
         metavar="N|A-B",
-        help="seeds (10: 0 to 9)",
+        help="seeds (default: 10, 0 to 9)",
     )
     parser.add_argument("--quick", action="store_true", help="two seeds, no slow peers: under two minutes")
-    parser.add_argument("--data-dir", type=Path, help="folder of the data files (SOFTBOOST_DATA)")
-    parser.add_argument("--n-jobs", type=int, default=1, help="processes (%(default)s)")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="folder of the data files (default: SOFTBOOST_DATA)"
+    )
+    parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--redo", nargs="+", default=[], metavar="MODEL", help="run these models again")
     parser.add_argument("--list", action="store_true", help="list families and models, and stop")
 

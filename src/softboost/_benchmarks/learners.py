@@ -287,17 +287,27 @@ def _cell(row: Record | None, best: dict[str, float]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command-line parser."""
     parser.add_argument(
-        "--out", type=Path, default=Path(".learners"), help="folder of results and tables (%(default)s)"
+        "--out",
+        type=Path,
+        default=Path(".learners"),
+        metavar="DIR",
+        help="folder of results and tables (default: %(default)s)",
     )
     parser.add_argument("--tasks", nargs="+", metavar="NAME", help="only these tasks")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models, as learner/transform")
     parser.add_argument(
-        "--seeds", type=parse_seeds, default=list(range(DEFAULT_SEEDS)), metavar="N|A-B", help="seeds (3: 0 to 2)"
+        "--seeds",
+        type=parse_seeds,
+        default=list(range(DEFAULT_SEEDS)),
+        metavar="N|A-B",
+        help="seeds (default: 3, 0 to 2)",
     )
-    parser.add_argument("--rows", type=int, nargs="+", default=[FEW, MORE], help="training rows (100 1000)")
+    parser.add_argument("--rows", type=int, nargs="+", default=[FEW, MORE], help="training rows (default: 100 1000)")
     parser.add_argument("--quick", action="store_true", help=f"one seed of {FEW} rows")
-    parser.add_argument("--data-dir", type=Path, help="folder of the data files (SOFTBOOST_DATA)")
-    parser.add_argument("--n-jobs", type=int, default=1, help="processes (%(default)s)")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="folder of the data files (default: SOFTBOOST_DATA)"
+    )
+    parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
 
 
 def run_from_args(args: argparse.Namespace) -> int:

@@ -191,15 +191,17 @@ def _write(path: Path, records: list[dict[str, Any]]) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command-line parser."""
-    parser.add_argument("--out", type=Path, default=Path(".streams"), help="folder of the tables (%(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path(".streams"), metavar="DIR", help="folder of the tables (default: %(default)s)"
+    )
     parser.add_argument("--streams", nargs="*", default=list(STREAMS), metavar="NAME", help="only these streams")
     parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="NAME", help="only these models")
-    parser.add_argument("--steps", type=int, default=STEPS, help="most rows of a stream (%(default)s)")
+    parser.add_argument("--steps", type=int, default=STEPS, help="most rows of a stream (default: %(default)s)")
     refitted = ["Friedman", "Planes2D", "Mv"]
     parser.add_argument(
-        "--refits", nargs="*", default=refitted, metavar="NAME", help="streams to refit on (%(default)s)"
+        "--refits", nargs="*", default=refitted, metavar="NAME", help="streams to refit on (default: %(default)s)"
     )
-    parser.add_argument("--refit-rows", type=int, default=REFIT_ROWS, help="rows of these (%(default)s)")
+    parser.add_argument("--refit-rows", type=int, default=REFIT_ROWS, help="rows of these (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} rows a stream, no refits")
 
 
