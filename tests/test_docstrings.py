@@ -4,13 +4,17 @@ Docstrings are in the numpy style. The examples are run as doctests by the same 
 are there, that no parameter is missing or left over, and that defaults are told.
 """
 
+import contextlib
+import doctest
 import importlib.util
 import inspect
+import io
 import re
 
 import pytest
 
 import softboost
+from softboost import datasets
 
 MODULES = [
     "softboost",
@@ -142,6 +146,26 @@ def test_parameters_are_documented(name):
         assert kind, f"{where} has no type"
         if variable.default is not variable.empty:
             assert "default" in kind, f"{where} does not tell its default, {variable.default!r}"
+
+
+SKIPPED = [name for name, thing in CALLABLES.items() if "+SKIP" in (thing.__doc__ or "")]
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_examples_that_need_files_or_extras_run_where_these_are(name, monkeypatch):
+    def offline(source, looked, advice):
+        raise datasets.DataUnavailableError(f"{source.file} is not in {looked}")
+
+    monkeypatch.setattr(datasets, "_downloaded", offline)
+    names = dict(vars(inspect.getmodule(CALLABLES[name])))
+    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for example in doctest.DocTestParser().get_examples(CALLABLES[name].__doc__):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            try:
+                exec(compile(example.source, name, "single"), names)
+            except (datasets.DataUnavailableError, ImportError) as error:
+                pytest.skip(str(error))
+        assert checker.check_output(example.want, out.getvalue(), flags), out.getvalue()
 
 
 def test_versions_and_modules_are_public():

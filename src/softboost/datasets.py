@@ -270,8 +270,8 @@ def load_etth2(data_dir: str | Path | None = None) -> pd.DataFrame:
 
     Examples
     --------
-    >>> load_etth2()["unique_id"].unique()  # doctest: +SKIP
-    array(['HUFL', 'HULL', 'MUFL', 'MULL', 'LUFL', 'LULL', 'OT'], dtype=object)
+    >>> load_etth2()["unique_id"].unique().tolist()  # doctest: +SKIP
+    ['HUFL', 'HULL', 'MUFL', 'MULL', 'LUFL', 'LULL', 'OT']
     """
     return _long_with_dates("ETTh2.csv", data_dir)
 
@@ -298,6 +298,8 @@ def load_weather(data_dir: str | Path | None = None) -> pd.DataFrame:
     --------
     >>> df = load_weather()  # doctest: +SKIP
     >>> temperature = df[df["unique_id"] == "T (degC)"]  # doctest: +SKIP
+    >>> len(temperature), len(df["unique_id"].unique())  # doctest: +SKIP
+    (52696, 21)
     """
     return _long_with_dates("weather.csv", data_dir)
 
