@@ -23,12 +23,15 @@ from softboost import SoftBoostRegressor, _model_values, load
 from softboost._model_file import FORMAT_VERSION, MAGIC, PREFIX, dumps, loads, sealed
 from softboost._model_values import ModelFileError
 from softboost._regressor import SoftBoostRegressor as RegressorClass
+from softboost.forecast import Forecaster
 from softboost.losses import LOSSES, Huber, Loss, Quantile, Tweedie
+from softboost.online import OnlineSoftBoostRegressor
 from softboost.presets import bsdt, bsdt_q
 from softboost.transforms import Diagonal, Linear
 from softboost.weak_learners import HardTrees
 
 GOLDEN = Path(__file__).parent / "golden"
+CUSTOM_OBJECTS = {"Fourier": Fourier, "quartic": quartic, "quartic_gradient": quartic_gradient}
 
 
 def make_data(n=60, d=5, seed=0, dtype=np.float64):
@@ -431,6 +434,16 @@ class TestReading:
         with pytest.raises(ModelFileError, match=r"newer softboost.*upgrade"):
             loads(newer)
 
+    def test_version_is_told_where_a_newer_one_has_more(self, data):
+        def change(header):
+            header["softboost"] = "9.1.0"
+            fitted_part(header, "loss_")[1] = {"$": "LossOfTomorrow"}
+
+        with pytest.raises(
+            ModelFileError, match=r"'LossOfTomorrow' is unknown to this version.*softboost '9\.1\.0' wrote"
+        ):
+            loads(reheaded(data, change))
+
     def test_path_is_named(self, tmp_path):
         path = tmp_path / "wrong.softboost"
         path.write_bytes(b"PK\x03\x04 something else")
@@ -520,23 +533,57 @@ class TestReading:
         assert figures["memory_growth_mib"] < 300
 
 
+def tags(node):
+    """Classes of all objects in a header."""
+    children = list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else []
+    own = {node["$"]} if isinstance(node, dict) and "$" in node else set()
+    return own.union(*map(tags, children))
+
+
 class TestOldFiles:
     """Files of every released version predict what they predicted then."""
 
     @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.softboost")), ids=lambda p: f"{p.parent.name}-{p.stem}")
     def test_predict_as_then(self, path):
-        model = load(path, custom_objects={"Fourier": Fourier})
+        if path.stem.startswith("torch"):
+            pytest.importorskip("torch", reason="needs the extra torch")
+        model = load(path, custom_objects=CUSTOM_OBJECTS)
         expected = json.loads(path.with_suffix(".json").read_text())
+        use = {SoftBoostRegressor: self.rows, Forecaster: self.forecast, OnlineSoftBoostRegressor: self.stream}
+        use[type(model)](model, expected)
+        loads(dumps(model), CUSTOM_OBJECTS)
+
+    def rows(self, model, expected):
         X = np.array(expected["X"], dtype=float)
         if "names" in expected:
             X = pd.DataFrame(X, columns=expected["names"])
             for name, values in expected["categories"].items():
                 X[name] = values
         np.testing.assert_allclose(model.predict(X), expected["prediction"], rtol=1e-9, atol=1e-12)
-        loads(dumps(model), {"Fourier": Fourier})
 
-    def test_this_version_has_some(self):
-        assert len(list((GOLDEN / softboost.__version__).glob("*.softboost"))) >= 5
+    def forecast(self, model, expected):
+        X_df = None if expected["X_df"] is None else pd.DataFrame(expected["X_df"])
+        forecast = model.predict(level=[80], X_df=X_df)
+        assert list(forecast.columns) == list(expected["forecast"])
+        for name, want in expected["forecast"].items():
+            got = [v.isoformat() if hasattr(v, "isoformat") else v for v in forecast[name].to_list()]
+            if isinstance(want[0], float):
+                np.testing.assert_allclose(got, want, rtol=1e-9)
+            else:
+                assert got == want
+
+    def stream(self, model, expected):
+        got = [model.predict_one(x) for x in expected["rows"]]
+        np.testing.assert_allclose(got, expected["prediction"], rtol=1e-9, atol=1e-12)
+
+    def test_this_version_has_every_kind_of_object(self):
+        files = list((GOLDEN / softboost.__version__).glob("*.softboost"))
+        found = set()
+        for data in (path.read_bytes() for path in files):
+            header = json.loads(data[PREFIX.size : PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]])
+            found |= tags(header["model"])
+        plain = set(_model_values.Decoder([], {}, _model_values.Budget()).plain)
+        assert found == plain | set(_model_values._CODECS)
 
     def test_format_is_as_documented(self):
         """A reader written from the documentation alone finds the same numbers."""

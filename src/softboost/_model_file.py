@@ -217,7 +217,13 @@ def loads(data: bytes, custom_objects: Mapping[str, Any] | None = None, memory_l
     if not isinstance(header["model"], dict) or header["model"].get("$") != header["kind"]:
         raise ModelFileError(f"the header says kind {header['kind']!r}, but holds something else")
     decoder = Decoder(arrays, custom_objects or {}, Budget(memory_limit))
-    model = decoder.decode_model(header["model"])
+    try:
+        model = decoder.decode_model(header["model"])
+    except ModelFileError as error:
+        if header["softboost"] == _version():
+            raise
+        by = f"{header['softboost']!r:.40}"
+        raise ModelFileError(f"{error} (the file says softboost {by} wrote it, this is {_version()})") from error
     if any(a is not None for a in arrays):
         raise ModelFileError("the file holds arrays that its model does not use")
     return model
