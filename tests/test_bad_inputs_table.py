@@ -17,8 +17,9 @@ import scipy.sparse
 from helpers import Fourier
 from softboost import SoftBoostRegressor, cli, load
 from softboost._model_file import PREFIX, dumps, loads, sealed
-from softboost.forecast import Forecaster
+from softboost.forecast import ExponentiallyWeightedMean, Forecaster, Log, RollingMean
 from softboost.losses import Huber, Quantile, Tweedie
+from softboost.online import OnlineSoftBoostRegressor
 from softboost.transforms import Diagonal, Linear
 
 rng = np.random.default_rng(0)
@@ -279,35 +280,155 @@ LOAD = [
 ]  # fmt: skip
 
 SERIES = pd.DataFrame({"unique_id": ["s"] * 30, "ds": pd.date_range("2024-01-01", periods=30), "y": np.arange(30.0)})
+NEXT = pd.DataFrame({"unique_id": ["s"], "ds": [pd.Timestamp("2024-01-31")], "y": [30.0]})
+PRICED = SERIES.assign(price=np.arange(30.0) % 7)
+TEXTS = SERIES.assign(ds=["a"] * 30)
 
 
-def forecast(df=SERIES, then=lambda f: f, **settings):
-    return lambda model: then(Forecaster(**{"freq": "D", "h": 2, "lags": [1, 2], "model": model, **settings}).fit(df))
+def refit(df=SERIES, **settings):
+    """Fit again, the fitted forecaster itself, with other settings or rows."""
+    return lambda f: f.set_params(**settings).fit(df)
+
+
+def lag_transform(transform):
+    return refit(lag_transforms={1: [transform]})
+
+
+def update(df):
+    return lambda f: f.update(df)
+
+
+def ahead(X_df):
+    """Forecast with a model that knows a price."""
+    return lambda f: Forecaster(**f.get_params(deep=False)).fit(PRICED).predict(X_df=X_df)
 
 
 FORECAST = [
-    ("no frame", forecast(df=[1, 2, 3]), TypeError, "df must be a pandas or polars frame, got list"),
-    ("no column y", forecast(df=SERIES.drop(columns="y")), ValueError, r"no column \['y'\]"),
-    ("no rows", forecast(df=SERIES[:0]), ValueError, "no rows"),
-    ("text as y", forecast(df=SERIES.assign(y="red")), ValueError, "column 'y' must hold numbers"),
-    ("infinite y", forecast(df=SERIES.assign(y=at(SERIES["y"], 4, np.inf))), ValueError, "column 'y' holds inf"),
-    ("a time twice", forecast(df=pd.concat([SERIES, SERIES[:1]])), ValueError, "rows .* are both series 's'"),
-    ("a gap", forecast(df=SERIES.drop(index=4)), ValueError, "series 's' goes from"),
-    ("lag 0", forecast(lags=[0]), ValueError, "lags must be integers of at least 1, got 0"),
-    ("nothing to learn from", forecast(lags=[]), ValueError, "nothing to predict from"),
-    ("level 200", forecast(then=lambda f: f.predict(2, level=[200])), ValueError, "level.*200"),
-]
+    ("no frame", refit([1, 2, 3]), TypeError, "df must be a pandas or polars frame, got list"),
+    ("no column y", refit(SERIES.drop(columns="y")), ValueError, r"no column \['y'\].*target_col"),
+    ("no rows", refit(SERIES[:0]), ValueError, "no rows"),
+    ("text as y", refit(SERIES.assign(y="red")), ValueError, "column 'y' must hold numbers.*row 0 holds 'red'"),
+    ("infinite y", refit(SERIES.assign(y=at(SERIES["y"], 4, np.inf))), ValueError, "column 'y' holds inf in row 4"),
+    ("missing y", refit(SERIES.assign(y=at(SERIES["y"], 4, np.nan))), ValueError, "holds nan in row 4.*gaps="),
+    ("missing id", refit(SERIES.assign(unique_id=at(SERIES["unique_id"], 3, None))), ValueError, "empty in row 3"),
+    ("text as time", refit(TEXTS), ValueError, "column 'ds' must hold dates or whole numbers.*'a'"),
+    ("a time twice", refit(pd.concat([SERIES, SERIES[:1]])), ValueError, "rows .* are both series 's'"),
+    ("a gap", refit(SERIES.drop(index=4)), ValueError, "series 's' goes from.*gaps='interpolate'"),
+    ("another frequency", refit(freq="MS"), ValueError, "freq='MS' expects"),
+    ("no frequency", refit(SERIES.drop(index=[4, 9, 11]), freq=None), ValueError, "freq cannot be told from series"),
+    ("lag 0", refit(lags=[0]), ValueError, "lags must be integers of at least 1, got 0"),
+    ("half a lag", refit(lags=[1.5]), ValueError, "lags must be integers of at least 1, got 1.5"),
+    ("a lag of years", refit(lags=[10**9]), ValueError, "lags must be at most 1,000,000, got 1000000000"),
+    ("nothing to learn from", refit(lags=[]), ValueError, "nothing to predict from"),
+    ("no window", lag_transform(RollingMean(0)), ValueError, "window_size must be an integer from 1"),
+    ("a share above one", lag_transform(ExponentiallyWeightedMean(2.0)), ValueError, "alpha must be a number above 0"),
+    ("unknown statistic", lag_transform("mean"), ValueError, r"lag_transforms\[1\] holds 'mean', which is not known"),
+    ("unknown date feature", refit(date_features=["moon"]), ValueError, "date_features holds 'moon'.*choose from"),
+    ("unknown target transform", refit(target_transforms=["log"]), ValueError, "target_transforms holds 'log'"),
+    ("log of zero", refit(target_transforms=[Log()]), ValueError, "needs y \\+ offset > 0.*larger offset"),
+    ("no steps", refit(h=0), ValueError, "h must be an integer of at least 1, got 0"),
+    ("unknown strategy", refit(strategy="guess"), ValueError, "strategy='guess' is not known; choose one of"),
+    ("unknown scope", refit(scope="all"), ValueError, "scope='all' is not known; choose one of"),
+    ("unknown gaps", refit(gaps="skip"), ValueError, "gaps='skip' is not known; choose one of"),
+    ("season 0", refit(season_length=0), ValueError, "season_length must be an integer of at least 1, got 0"),
+    ("unknown static column", refit(static_features=["shop"]), ValueError, "static_features names 'shop'"),
+    ("static that changes", refit(PRICED, static_features=["price"]), ValueError, "'price', but it changes"),
+    ("forecast of no steps", lambda f: f.predict(0), ValueError, "h must be an integer of at least 1, got 0"),
+    ("level 200", lambda f: f.predict(2, level=[200]), ValueError, "level.*between 0 and 100, got 200"),
+    ("no future", ahead(None), ValueError, r"fitted with \['price'\].*pass their future as X_df"),
+    ("future without the column", ahead(NEXT), ValueError, r"X_df lacks the columns \['price'\]"),
+    ("half a future", ahead(NEXT.assign(price=1.0)), ValueError, "X_df has no row for series 's' at"),
+    ("old rows again", update(SERIES[-1:]), ValueError, "are both series 's'"),
+    ("rows from before", update(NEXT.assign(ds=pd.Timestamp("2023-12-31"))), ValueError, "before its first known one"),
+    ("rows after a gap", update(NEXT.assign(ds=pd.Timestamp("2024-03-01"))), ValueError, "series 's' goes from"),
+    ("rows without y", update(NEXT.drop(columns="y")), ValueError, r"lack the columns \['y'\]"),
+    ("rows of another library", update(pl.from_pandas(NEXT)), TypeError, "polars.*fitted on pandas"),
+    ("no windows", lambda f: f.backtest(SERIES, n_windows=0), ValueError, "n_windows must be an integer.*got 0"),
+    ("too many windows", lambda f: f.backtest(SERIES, n_windows=40), ValueError, "n_windows=40.*longest has 30 rows"),
+    ("refit sometimes", lambda f: f.backtest(SERIES, refit="often"), ValueError, "refit='often' is not known"),
+    ("forecast before fit", lambda f: Forecaster().predict(), ValueError, "not fitted yet"),
+    ("saving before fit", lambda f: Forecaster().save("model"), ValueError, "not fitted yet"),
+    ("saving to nowhere", lambda f: f.save("/nowhere/model"), FileNotFoundError, "folder '/nowhere' does not exist"),
+]  # fmt: skip
 
+
+def learn(x, y=1.0, **weight):
+    return lambda online: online.learn_one(x, y, **weight)
+
+
+def online(**settings):
+    return lambda online: OnlineSoftBoostRegressor(**settings)
+
+
+def state(change):
+    """A model from the state of the fitted one, changed."""
+
+    def work(online):
+        content = online.get_state()
+        change(content)
+        OnlineSoftBoostRegressor.from_state(content)
+
+    return work
+
+
+ONLINE = [
+    ("a list for x", learn([1.0]), ValueError, "x must be a dict of features by name, got list"),
+    ("None for x", learn(None), ValueError, "x must be a dict of features by name, got NoneType"),
+    ("text for x", lambda m: m.predict_one("a"), ValueError, "x must be a dict of features by name, got str"),
+    ("a list in x", learn({"a": [1]}), ValueError, r"x\['a'\]=\[1\] is neither a number"),
+    ("a complex number", learn({"new": 1.0, "a": 1j}), ValueError, r"x\['a'\]=1j is neither a number"),
+    ("a list in a row to predict", lambda m: m.predict_one({"a": [1]}), ValueError, r"x\['a'\]"),
+    ("no y", learn({"a": 1.0}, None), ValueError, "y=None is no number; leave such rows out"),
+    ("text as y", learn({"new": 1.0}, "red"), ValueError, "y='red' is no number"),
+    ("NaN as y", learn({"new": 1.0}, np.nan), ValueError, "y=nan is no finite number"),
+    ("infinite y", learn({"a": 1.0}, np.inf), ValueError, "y=inf is no finite number"),
+    ("huge y", learn({"a": 1.0}, 1e200), ValueError, r"y=1e\+200 is no finite number below 1e100"),
+    ("negative weight", learn({"new": 1.0}, w=-1), ValueError, "w must be a number of at least 0, got -1"),
+    ("NaN as weight", learn({"a": 1.0}, w=np.nan), ValueError, "w must be a number of at least 0, got nan"),
+    ("text as weight", learn({"a": 1.0}, w="x"), ValueError, "w must be a number of at least 0, got 'x'"),
+    ("bad x of no weight", learn({"a": [1]}, w=0), ValueError, r"x\['a'\]"),
+    ("negative trees", online(n_trees=-1), ValueError, "n_trees must be an integer from 0 to 1000, got -1"),
+    ("deep trees", online(depth=9), ValueError, "depth must be an integer from 1 to 4, got 9"),
+    ("too many leaves", online(n_trees=500, depth=4), ValueError, "more than 2048; use fewer trees"),
+    ("forgetting 0", online(forgetting=0.0), ValueError, "forgetting must be a number above 0"),
+    ("a small buffer", online(buffer_size=10), ValueError, "buffer_size must be an integer from 128"),
+    ("no columns", online(max_features=0), ValueError, "max_features must be an integer from 1"),
+    ("a seed of text", online(seed="x"), ValueError, "seed must be an integer of at least 0, got 'x'"),
+    ("half a state", state(lambda s: s.pop("Q")), ValueError, "must have the entries"),
+    ("a state without rows", state(lambda s: s.update(rows=[])), ValueError, r"state\['rows'\]"),
+    ("negative counts", state(lambda s: s.update(n_rows_seen=-1)), ValueError, "n_rows_seen must be a int from 0"),
+    ("no range", state(lambda s: s["range"].fill(np.nan)), ValueError, "range holds"),
+    ("saving to nowhere", lambda m: m.save("/nowhere/model"), FileNotFoundError, "folder '/nowhere' does not exist"),
+]  # fmt: skip
+
+CSV = "ds,y\n" + "".join(f"2024-01-{d:02d},{d}\n" for d in range(1, 29))
 COMMANDS = [
     ("an unknown command", ["fly"], 2, "fly"),
     ("an unknown option", ["demo", "--fast-as-light"], 2, "fast-as-light"),
     ("a file that is not there", ["forecast", "/nowhere/series.csv"], 1, "nowhere"),
+    ("a folder", ["forecast", "."], 1, "."),
+    ("a file of another kind", ["forecast", "page.html"], 1, "page.html"),
+    ("an empty file", ["forecast", "empty.csv"], 1, "empty.csv"),
+    ("a file of one column", ["forecast", "column.csv"], 1, "column.csv"),
+    ("text as values", ["forecast", "text.csv"], 1, "text.csv"),
+    ("no such column", ["forecast", "series.csv", "--target", "sales"], 1, "'sales'"),
     ("a horizon that is no number", ["forecast", "series.csv", "--h", "soon"], 2, "soon"),
-]
+    ("a horizon of 0", ["forecast", "series.csv", "--h", "0"], 2, "0"),
+    ("a level of 200", ["forecast", "series.csv", "--level", "200"], 2, "200"),
+    ("an unknown scope", ["forecast", "series.csv", "--scope", "all"], 2, "all"),
+    ("an output that cannot be", ["forecast", "series.csv", "--out", "forecast.docx"], 2, "docx"),
+    ("an output nowhere", ["forecast", "series.csv", "--h", "1", "--out", "empty.csv/out.csv"], 1, "empty.csv"),
+    ("no windows", ["backtest", "series.csv", "--windows", "0"], 2, "0"),
+    ("an unknown experiment", ["reproduce", "table9"], 2, "table9"),
+    ("an unknown shell", ["completion", "cmd"], 2, "cmd"),
+]  # fmt: skip
 
-TABLE = [(f"{group}: {row[0]}", *row[1:]) for group, rows in
-         {"fit": FIT, "predict": PREDICT, "parameter": PARAMS, "load": LOAD, "forecast": FORECAST}.items()
-         for row in rows]  # fmt: skip
+REGRESSOR = {"fit": FIT, "predict": PREDICT, "parameter": PARAMS, "load": LOAD}
+
+
+def cases(groups):
+    rows = [(f"{group}: {row[0]}", *row[1:]) for group, rows in groups.items() for row in rows]
+    return pytest.mark.parametrize(("work", "error", "message"), [r[1:] for r in rows], ids=[r[0] for r in rows])
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +436,7 @@ def content():
     return dumps(SoftBoostRegressor(**PLAIN, leaves="linear", gates="random", n_steps=2, random_state=0).fit(X, Y))
 
 
-@pytest.mark.parametrize(("work", "error", "message"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+@cases(REGRESSOR)
 def test_bad_input_is_told_and_changes_nothing(work, error, message, content):
     model = loads(content)
     before, prediction = fitted_state(model), model.predict(X)
@@ -331,9 +452,45 @@ def fitted_state(model):
     return {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
 
 
+@cases({"forecast": FORECAST})
+def test_bad_input_to_a_forecaster_is_told_and_changes_nothing(work, error, message):
+    settings = {"freq": "D", "h": 2, "lags": [1, 2], "target_transforms": None, "model": SoftBoostRegressor(**PLAIN)}
+    forecaster = Forecaster(**settings).fit(SERIES)
+    before, forecast = fitted_state(forecaster), forecaster.predict(level=[80])
+    with pytest.raises(error, match=f"(?s){message}"):
+        work(forecaster)
+    after = fitted_state(forecaster)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    for parameter, value in settings.items():
+        forecaster.set_params(**{parameter: value})
+    pd.testing.assert_frame_equal(forecaster.set_params(strategy="recursive").predict(level=[80]), forecast)
+
+
+@pytest.fixture(scope="module")
+def followed():
+    model = OnlineSoftBoostRegressor(2, 1, buffer_size=128)
+    for row, y in zip(X, Y, strict=True):
+        model.learn_one(dict(zip("abcd", row.tolist(), strict=True)), y)
+    return dumps(model)
+
+
+@cases({"online": ONLINE})
+def test_bad_input_to_an_online_model_is_told_and_changes_nothing(work, error, message, followed):
+    model = loads(followed)
+    with pytest.raises(error, match=f"(?s){message}"):
+        work(model)
+    assert dumps(model) == followed
+
+
 @pytest.mark.parametrize(("args", "code", "message"), [r[1:] for r in COMMANDS], ids=[r[0] for r in COMMANDS])
 def test_bad_command_is_told(args, code, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    files = {"series": CSV, "empty": "", "column": "y\n1\n2\n3\n", "text": "ds,y\n2024-01-01,red\n2024-01-02,blue\n"}
+    for name, text in files.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "page.html").write_text("<html><body>no table</body></html>")
+    there = sorted(tmp_path.iterdir())
     try:
         got = cli.main(args)
     except SystemExit as stop:
@@ -343,8 +500,11 @@ def test_bad_command_is_told(args, code, message, capsys, tmp_path, monkeypatch)
     assert message in err
     assert "Traceback" not in err
     assert not out
+    assert sorted(tmp_path.iterdir()) == there
 
 
 def test_table_is_long_enough():
-    assert len(TABLE) + len(COMMANDS) >= 80
-    assert len({row[0] for row in TABLE}) == len(TABLE)
+    groups = {**REGRESSOR, "forecast": FORECAST, "online": ONLINE, "command": COMMANDS}
+    names = [f"{group}: {row[0]}" for group, rows in groups.items() for row in rows]
+    assert len(set(names)) == len(names) >= 80
+    assert all(len(rows) >= 10 for rows in groups.values())

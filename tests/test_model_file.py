@@ -439,9 +439,8 @@ class TestReading:
             header["softboost"] = "9.1.0"
             fitted_part(header, "loss_")[1] = {"$": "LossOfTomorrow"}
 
-        with pytest.raises(
-            ModelFileError, match=r"'LossOfTomorrow' is unknown to this version.*softboost '9\.1\.0' wrote"
-        ):
+        message = r"'LossOfTomorrow' is unknown to this version.*softboost '9\.1\.0' wrote"
+        with pytest.raises(ModelFileError, match=message):
             loads(reheaded(data, change))
 
     def test_path_is_named(self, tmp_path):
