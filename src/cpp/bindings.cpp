@@ -396,7 +396,8 @@ void register_settings(nb::module_& m) {
       .def_rw("n_extra_columns", &GreedySettings::n_extra_columns)
       .def_rw("detrended_candidate", &GreedySettings::detrended_candidate)
       .def_rw("min_leaf_weight", &GreedySettings::min_leaf_weight)
-      .def_rw("n_selection_rows", &GreedySettings::n_selection_rows);
+      .def_rw("n_selection_rows", &GreedySettings::n_selection_rows)
+      .def_rw("n_growth_rows", &GreedySettings::n_growth_rows);
   nb::enum_<softboost::TransformKind>(m, "TransformKind")
       .value("identity", softboost::TransformKind::identity)
       .value("diagonal", softboost::TransformKind::diagonal)

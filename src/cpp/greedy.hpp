@@ -21,7 +21,7 @@ class GreedyFitter {
                const GreedySettings& options, int n_threads, Interrupt* interrupt)
       : x_(columns), binned_(binned), weight_(weight), n_(binned.n_samples), n_columns_(binned.n_columns),
         n_outputs_(n_outputs), options_(options), n_threads_(n_threads), interrupt_(interrupt),
-        grower_(binned, n_outputs, options.depth, n_threads, interrupt) {
+        grower_(binned, options.n_growth_rows, n_outputs, options.depth, n_threads, interrupt) {
     if (weight_) {
       root_weight_.resize(static_cast<size_t>(n_));
       for (int64_t i = 0; i < n_; ++i) root_weight_[i] = std::sqrt(weight_[i]);
@@ -242,6 +242,7 @@ class GreedyFitter {
   void try_ridge(const Candidate& c, double sharpness, double ridge, int64_t n_rows, const Candidate*& best,
                  double& best_sharpness, double& best_ridge, double& best_error) {
     solve(c, ridge);
+    cholesky_.invert();
     const int64_t n_blocks = block_count(n_rows);
     errors_.assign(static_cast<size_t>(n_blocks), 0.0);
     auto measure = [&](int64_t b, Block& block, std::vector<T>& buffer) {

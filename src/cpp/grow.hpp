@@ -7,12 +7,13 @@
 namespace softboost {
 namespace SB_ISA {
 
-// bins and thresholds of one column: midpoints between neighbouring distinct values, or quantiles of them
+constexpr int64_t kQuantileRows = 8192;  // more rows than this: quantiles of a sample of so many
+
+// Thresholds of one column: midpoints between neighbouring distinct values, or quantiles where those are too many.
+// Returns their number; `sorted` are the values, or a sample of them.
 template <typename T>
-void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int32_t* count, T* threshold,
-                std::vector<T>& sorted) {
-  sorted.assign(values, values + n);
-  std::sort(sorted.begin(), sorted.end());
+int64_t find_thresholds(const std::vector<T>& sorted, int64_t max_bins, bool sample, T* threshold) {
+  const int64_t n = static_cast<int64_t>(sorted.size());
   int64_t n_distinct = 1, n_cuts = 0;
   for (int64_t i = 1; i < n; ++i) n_distinct += sorted[i] > sorted[i - 1];
   auto midpoint = [](T a, T b) {
@@ -20,19 +21,43 @@ void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int
     return middle > a && middle < b ? middle : a;
   };
   if (n_distinct <= max_bins) {
+    if (sample) return -1;  // all values together may be few enough for a bin each
     for (int64_t i = 1; i < n; ++i)
       if (sorted[i] > sorted[i - 1]) threshold[n_cuts++] = midpoint(sorted[i - 1], sorted[i]);
-  } else {
-    for (int64_t b = 1; b < max_bins; ++b) {
-      const int64_t rank = b * n / max_bins;
-      const T cut = midpoint(sorted[rank - 1], sorted[rank]);
-      if (cut < sorted[n - 1] && (n_cuts == 0 || cut > threshold[n_cuts - 1])) threshold[n_cuts++] = cut;
-    }
+    return n_cuts;
+  }
+  for (int64_t b = 1; b < max_bins; ++b) {
+    const int64_t rank = b * n / max_bins;
+    const T cut = midpoint(sorted[rank - 1], sorted[rank]);
+    if (cut < sorted[n - 1] && (n_cuts == 0 || cut > threshold[n_cuts - 1])) threshold[n_cuts++] = cut;
+  }
+  return n_cuts;
+}
+
+template <typename T>
+void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int32_t* count, T* threshold,
+                std::vector<T>& sorted) {
+  int64_t n_cuts = -1;
+  if (n > kQuantileRows) {
+    sorted.resize(static_cast<size_t>(kQuantileRows));
+    for (int64_t i = 0; i < kQuantileRows; ++i) sorted[i] = values[i * n / kQuantileRows];
+    std::sort(sorted.begin(), sorted.end());
+    n_cuts = find_thresholds(sorted, max_bins, true, threshold);
+  }
+  if (n_cuts < 0) {
+    sorted.assign(values, values + n);
+    std::sort(sorted.begin(), sorted.end());
+    n_cuts = find_thresholds(sorted, max_bins, false, threshold);
   }
   *count = static_cast<int32_t>(n_cuts + 1);
   for (int64_t b = n_cuts; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
-  for (int64_t i = 0; i < n; ++i)
-    bins[i] = static_cast<uint8_t>(std::lower_bound(threshold, threshold + n_cuts, values[i]) - threshold);
+  // bin = number of thresholds below the value, by halving without branches; the last of the 256 is never below
+  for (int64_t i = 0; i < n; ++i) {
+    const T value = values[i];
+    int64_t bin = 0;
+    for (int64_t half = kMaxBins / 2; half > 0; half /= 2) bin += threshold[bin + half - 1] < value ? half : 0;
+    bins[i] = static_cast<uint8_t>(bin);
+  }
 }
 
 template <typename T>
@@ -67,9 +92,11 @@ struct Split {
 template <typename T>
 class TreeGrower {
  public:
-  TreeGrower(const BinnedColumns<T>& data, int64_t n_outputs, int max_depth, int n_threads, Interrupt* interrupt)
-      : data_(data), n_outputs_(n_outputs), n_threads_(n_threads), interrupt_(interrupt),
-        node_of_row_(static_cast<size_t>(data.n_samples)),
+  // Splits are searched on the first `n_rows` rows.
+  TreeGrower(const BinnedColumns<T>& data, int64_t n_rows, int64_t n_outputs, int max_depth, int n_threads,
+             Interrupt* interrupt)
+      : data_(data), n_rows_(std::min(n_rows, data.n_samples)), n_outputs_(n_outputs), n_threads_(n_threads),
+        interrupt_(interrupt), node_of_row_(static_cast<size_t>(n_rows_)),
         best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {}
 
   const HardTree& grow(const T* target, const T* weight, int depth, double min_leaf_weight) {
@@ -80,7 +107,7 @@ class TreeGrower {
     std::fill(node_of_row_.begin(), node_of_row_.end(), int16_t{0});
     double total = 0;
     for (int64_t o = 0; o < n_outputs_; ++o)
-      for (int64_t i = 0; i < data_.n_samples; ++i) {
+      for (int64_t i = 0; i < n_rows_; ++i) {
         const double r = static_cast<double>(target[o * data_.n_samples + i]);
         total += (weight ? static_cast<double>(weight[i]) : 1.0) * r * r;
       }
@@ -88,14 +115,14 @@ class TreeGrower {
     int64_t first_node = 0;
     for (int level = 0; level < depth; ++level) {
       const int64_t width = leaf_count_of(level);
-      const int64_t columns_per_block = data_.n_samples > 20000 ? 1 : data_.n_columns;
+      const int64_t columns_per_block = n_rows_ > 4096 ? 1 : data_.n_columns;
       parallel_for(
           block_count(data_.n_columns, columns_per_block), n_threads_,
           [&](int64_t block) {
-            std::vector<double> histogram(static_cast<size_t>(width * kMaxBins * (1 + n_outputs_)));
+            Scratch scratch(width, 1 + n_outputs_);
             const int64_t end = std::min((block + 1) * columns_per_block, data_.n_columns);
             for (int64_t j = block * columns_per_block; j < end; ++j)
-              search_column(j, width, target, weight, min_leaf_weight, smallest_gain, histogram.data());
+              search_column(j, width, target, weight, min_leaf_weight, smallest_gain, scratch);
           },
           interrupt_);
       for (int64_t k = 0; k < width; ++k) {
@@ -108,7 +135,7 @@ class TreeGrower {
         tree_.bin[first_node + k] = best.bin;
         tree_.gain[first_node + k] = best.gain;
       }
-      for (int64_t i = 0; i < data_.n_samples; ++i) {
+      for (int64_t i = 0; i < n_rows_; ++i) {
         const int64_t k = node_of_row_[i], node = first_node + k, j = tree_.column[node];
         const bool goes_right = j >= 0 && data_.bins[j * data_.n_samples + i] > tree_.bin[node];
         node_of_row_[i] = static_cast<int16_t>(2 * k + (goes_right ? 1 : 0));
@@ -121,20 +148,31 @@ class TreeGrower {
  private:
   static int64_t leaf_count_of(int depth) { return int64_t{1} << depth; }
 
+  // Scratch of one thread's search: sums per node and bin, and their running sums over the bins of one node.
+  struct Scratch {
+    std::vector<double> histogram;  // (width, n_bins, 1 + n_outputs): weight and sums of the target
+    std::vector<double> running;    // (1 + n_outputs, kMaxBins)
+    std::vector<double> gain;       // (kMaxBins,)
+    Scratch(int64_t width, int64_t cell)
+        : histogram(static_cast<size_t>(width * kMaxBins * cell)), running(static_cast<size_t>(cell * kMaxBins)),
+          gain(static_cast<size_t>(kMaxBins)) {}
+  };
+
   // Best split of each of the level's `width` nodes on column j.
   void search_column(int64_t j, int64_t width, const T* target, const T* weight, double min_leaf_weight,
-                     double smallest_gain, double* histogram) {
+                     double smallest_gain, Scratch& scratch) {
     const int64_t n = data_.n_samples, n_bins = data_.count[j], cell = 1 + n_outputs_;
     const uint8_t* bins = data_.bins + j * n;
+    double* histogram = scratch.histogram.data();
     std::fill_n(histogram, width * n_bins * cell, 0.0);
     if (n_outputs_ == 1 && weight == nullptr) {
-      for (int64_t i = 0; i < n; ++i) {
+      for (int64_t i = 0; i < n_rows_; ++i) {
         double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * 2;
         h[0] += 1.0;
         h[1] += static_cast<double>(target[i]);
       }
     } else {
-      for (int64_t i = 0; i < n; ++i) {
+      for (int64_t i = 0; i < n_rows_; ++i) {
         double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * cell;
         const double w = weight ? static_cast<double>(weight[i]) : 1.0;
         h[0] += w;
@@ -142,53 +180,52 @@ class TreeGrower {
       }
     }
     for (int64_t k = 0; k < width; ++k) {
-      const double* node = histogram + k * n_bins * cell;
-      Split best = n_outputs_ == 1 ? scan<true>(node, n_bins, min_leaf_weight, smallest_gain)
-                                   : scan<false>(node, n_bins, min_leaf_weight, smallest_gain);
+      Split best = scan(histogram + k * n_bins * cell, n_bins, min_leaf_weight, smallest_gain, scratch);
       if (best.gain > 0) best.column = static_cast<int32_t>(j);
       best_[static_cast<size_t>(j * width + k)] = best;
     }
   }
 
-  template <bool single>
-  Split scan(const double* node, int64_t n_bins, double min_leaf_weight, double smallest_gain) const {
-    const int64_t n_outputs = single ? 1 : n_outputs_, cell = 1 + n_outputs;
-    double total_small[8] = {};
-    std::vector<double> total_large;
-    double* total = total_small;
-    if (!single && 2 * cell > 8) {
-      total_large.assign(static_cast<size_t>(2 * cell), 0.0);
-      total = total_large.data();
+  // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
+  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. Running sums first, so that gains are then
+  // computed bin beside bin.
+  Split scan(const double* node, int64_t n_bins, double min_leaf_weight, double smallest_gain, Scratch& scratch) const {
+    const int64_t cell = 1 + n_outputs_, n_cuts = n_bins - 1;
+    double* SB_RESTRICT weight = scratch.running.data();
+    double* SB_RESTRICT gain = scratch.gain.data();
+    for (int64_t c = 0; c < cell; ++c) {
+      double sum = 0;
+      double* running = weight + c * kMaxBins;
+      for (int64_t b = 0; b < n_bins; ++b) running[b] = sum += node[b * cell + c];
     }
-    double* left = total + cell;
-    for (int64_t b = 0; b < n_bins; ++b)
-      for (int64_t c = 0; c < cell; ++c) total[c] += node[b * cell + c];
-    double parent = 0;
-    if (total[0] > 0)
-      for (int64_t o = 1; o < cell; ++o) parent += total[o] * total[o] / total[0];
     Split best;
-    const double margin = min_leaf_weight - 1e-9;
-    for (int64_t b = 0; b + 1 < n_bins; ++b) {
-      for (int64_t c = 0; c < cell; ++c) left[c] += node[b * cell + c];
-      if (node[b * cell] <= 0) continue;  // an empty bin splits the rows as the bin before it does
-      const double right_weight = total[0] - left[0];
-      if (left[0] < margin) continue;
-      if (right_weight < margin) break;
-      double gain = -parent;
-      for (int64_t o = 1; o < cell; ++o) {
-        const double right = total[o] - left[o];
-        gain += left[o] * left[o] / left[0] + right * right / right_weight;
-      }
-      if (gain > smallest_gain && gain > best.gain * (1 + 1e-9)) {
-        best.gain = gain;
-        best.bin = static_cast<int32_t>(b);
+    const double total = weight[n_bins - 1], margin = min_leaf_weight - 1e-9;
+    if (n_cuts < 1 || total < 2 * margin) return best;
+    for (int64_t o = 0; o < n_outputs_; ++o) {
+      const double* SB_RESTRICT running = weight + (1 + o) * kMaxBins;
+      const double mean = running[n_bins - 1] / total;
+      SB_SIMD
+      for (int64_t b = 0; b < n_cuts; ++b) {
+        const double difference = running[b] - mean * weight[b];
+        gain[b] = (o > 0 ? gain[b] : 0.0) + difference * difference;
       }
     }
+    double largest = 0;
+    SB_SIMD_MAX(largest)
+    for (int64_t b = 0; b < n_cuts; ++b) {
+      const double left = weight[b], right = total - left;
+      const double value = gain[b] * total / (left * right);
+      gain[b] = left >= margin && right >= margin ? value : 0.0;
+      largest = gain[b] > largest ? gain[b] : largest;
+    }
+    if (largest <= smallest_gain) return best;
+    best.gain = largest;
+    while (gain[best.bin] < largest * (1 - 1e-9)) ++best.bin;
     return best;
   }
 
   BinnedColumns<T> data_;
-  int64_t n_outputs_;
+  int64_t n_rows_, n_outputs_;
   int n_threads_;
   Interrupt* interrupt_;
   std::vector<int16_t> node_of_row_;

@@ -1,6 +1,7 @@
 // Joint gradient steps on one soft tree and its feature transform: the inner loop of Algorithm 1.
 #pragma once
 
+#include "matrix.hpp"
 #include "soft_tree.hpp"
 #include "solve.hpp"
 #include "types.hpp"
@@ -15,13 +16,14 @@ struct Adam {
 
   explicit Adam(int64_t size) : first(static_cast<size_t>(size)), second(static_cast<size_t>(size)) {}
 
-  void step(const T* gradient, T* parameters, double learning_rate, int64_t t) {
+  void step(const T* SB_RESTRICT gradient, T* SB_RESTRICT parameters, double learning_rate, int64_t t) {
     constexpr double kBeta1 = 0.9, kBeta2 = 0.99;
     const T rate = static_cast<T>(learning_rate / (1 - std::pow(kBeta1, static_cast<double>(t))));
     const T correction = static_cast<T>(1 / (1 - std::pow(kBeta2, static_cast<double>(t))));
     const int64_t n = static_cast<int64_t>(first.size());
     T* SB_RESTRICT m = first.data();
     T* SB_RESTRICT v = second.data();
+    SB_SIMD
     for (int64_t j = 0; j < n; ++j) {
       m[j] = T(kBeta1) * m[j] + T(1 - kBeta1) * gradient[j];
       v[j] = T(kBeta2) * v[j] + T(1 - kBeta2) * gradient[j] * gradient[j];
@@ -30,6 +32,10 @@ struct Adam {
   }
 };
 
+// Two ways to the same numbers. With linear leaves z = Q x is formed, and everything runs on z. With constant leaves
+// z is met only in the gates, whose logits are (W Q) x: then the few rows of W Q are all that is multiplied with the
+// samples, forwards and backwards, and a square Q costs hardly more than none.
+//
 // Minimises  1 / (2 sum w) * sum_i w_i |r_i - f(Q x_i)|^2  by n_steps steps on the arrays given, in place.
 template <typename T>
 class JointFitter {
@@ -49,7 +55,7 @@ class JointFitter {
   void run(int depth, int64_t n_components, int64_t n_outputs, T* q, T* gate_weights, T* gate_bias, T* leaf_values,
            T* leaf_weights, T* output, double* loss_trace) {
     tree_ = DenseTree<T>{depth, n_components, n_outputs, gate_weights, gate_bias, leaf_values, leaf_weights};
-    q_ = q;
+    given_q_ = q;
     leaf_values_ = leaf_values;
     leaf_weights_ = leaf_weights;
     n_blocks_ = block_count(n_);
@@ -87,6 +93,7 @@ class JointFitter {
       }
     }
     forward();
+    give_back_q();
     loss_trace[options_.n_steps] = squared_error();
     std::copy(output_.begin(), output_.end(), output);
   }
@@ -96,21 +103,26 @@ class JointFitter {
 
   void allocate() {
     const int64_t m = tree_.n_components, o = tree_.n_outputs, leaves = tree_.n_leaves();
+    const int depth = tree_.depth;
     sizes_[0] = tree_.n_nodes() * m;
     sizes_[1] = tree_.n_nodes();
     sizes_[2] = leaves * o;
     sizes_[3] = leaf_weights_ ? leaves * o * m : 0;
-    sizes_[4] = options_.transform == TransformKind::linear     ? m * n_inputs_
+    input_stride_ = round_up(n_inputs_, Lanes<T>::count);
+    sizes_[4] = options_.transform == TransformKind::linear     ? m * input_stride_
                 : options_.transform == TransformKind::diagonal ? n_inputs_
                                                                 : 0;
     n_parameters_ = sizes_[0] + sizes_[1] + sizes_[2] + sizes_[3] + sizes_[4];
     n_basis_ = leaves * (1 + (leaf_weights_ ? m : 0));
     blocks_.clear();
+    composed_ = leaf_weights_ == nullptr && (options_.transform != TransformKind::linear || m > tree_.n_nodes());
+    composed_gates_.resize(static_cast<size_t>(composed_ ? tree_.n_nodes() * input_stride_ : 0));
+    gates_transposed_.resize(static_cast<size_t>(composed_ ? tree_.n_nodes() * m : 0));
+    take_q();
     for (int64_t b = 0; b < n_blocks_; ++b) {
       const int64_t n = std::min(kBlockRows, n_ - b * kBlockRows);
-      blocks_.emplace_back(tree_, n, options_.solve_leaves ? n_basis_ : 0);
-      blocks_.back().gram.resize(static_cast<size_t>(options_.solve_leaves ? n_basis_ * (n_basis_ + o) : 0));
-      blocks_.back().gradient.resize(static_cast<size_t>(n_parameters_));
+      blocks_.emplace_back(depth, n);
+      fill_block(blocks_.back(), b * kBlockRows, n);
     }
     gradient_.assign(static_cast<size_t>(n_parameters_), T(0));
     output_.assign(static_cast<size_t>(o * n_), T(0));
@@ -118,18 +130,11 @@ class JointFitter {
 
   struct Block {
     TreeBlock<T> tree;
-    std::vector<T> z, basis, target, grad_output, grad_z, buffer, value, gradient;
+    std::vector<T> x;     // (n_inputs, stride), zero past the last sample
+    std::vector<T> rows;  // (n, input_stride), the same sample by sample, zero past the last input
+    std::vector<T> z, basis, target, grad_output, grad_z, buffer, value, gradient, grad_composed;
     std::vector<double> gram;
-    Block(const DenseTree<T>& shape, int64_t n, int64_t n_basis) : tree(shape.depth, n) {
-      const size_t stride = static_cast<size_t>(tree.stride);
-      z.resize(static_cast<size_t>(shape.n_components) * stride);
-      grad_z.resize(z.size());
-      basis.resize(static_cast<size_t>(n_basis) * stride);
-      target.resize(static_cast<size_t>(shape.n_outputs) * stride);
-      grad_output.resize(target.size());
-      buffer.resize(static_cast<size_t>(backward_buffer_size(shape, tree.stride)));
-      value.resize(stride);
-    }
+    explicit Block(int depth, int64_t n) : tree(depth, n) {}
   };
 
   template <typename Body>
@@ -143,30 +148,121 @@ class JointFitter {
         interrupt_);
   }
 
-  void transform_block(Block& block, int64_t begin, int64_t n) const {
-    const int64_t stride = block.tree.stride;
-    for (int64_t a = 0; a < tree_.n_components; ++a) {
-      T* z = block.z.data() + a * stride;
+  // Sizes the scratch of a block and copies its rows of X, in the layouts that the products below want.
+  void fill_block(Block& block, int64_t begin, int64_t n) const {
+    const int64_t stride = block.tree.stride, o = tree_.n_outputs;
+    const bool by_rows = composed_ || (learns_transform() && options_.transform == TransformKind::linear);
+    block.x.assign(static_cast<size_t>(n_inputs_ * stride), T(0));
+    block.rows.assign(static_cast<size_t>(by_rows ? n * input_stride_ : 0), T(0));
+    for (int64_t j = 0; j < n_inputs_; ++j) {
+      const T* x = x_ + j * n_ + begin;
+      std::copy_n(x, n, block.x.data() + j * stride);
+      if (by_rows)
+        for (int64_t i = 0; i < n; ++i) block.rows[i * input_stride_ + j] = x[i];
+    }
+    if (!composed_) {
+      if (options_.transform != TransformKind::identity)
+        block.z.assign(static_cast<size_t>(tree_.n_components * stride), T(0));
+      block.grad_z.assign(static_cast<size_t>(tree_.n_components * stride), T(0));
+    } else {
+      block.grad_composed.resize(static_cast<size_t>(tree_.n_nodes() * input_stride_));
+    }
+    if (options_.solve_leaves) {
+      block.basis.assign(static_cast<size_t>(n_basis_ * stride), T(0));
+      block.gram.resize(static_cast<size_t>(n_basis_ * (n_basis_ + o)));
+      block.target.assign(static_cast<size_t>(o * stride), T(0));
+    }
+    block.grad_output.assign(static_cast<size_t>(o * stride), T(0));
+    block.buffer.assign(static_cast<size_t>(backward_buffer_size(tree_, stride)), T(0));
+    block.value.resize(static_cast<size_t>(stride));
+    block.gradient.resize(static_cast<size_t>(composed_ ? n_parameters_ - sizes_[4] : n_parameters_));
+  }
+
+  const T* z_of(const Block& block) const {
+    return options_.transform == TransformKind::identity ? block.x.data() : block.z.data();
+  }
+
+  // Q as it is worked on: rows input_stride_ apart, zero past the last input. A diagonal stays as it is given.
+  void take_q() {
+    if (options_.transform != TransformKind::linear) {
+      q_ = given_q_;
+      return;
+    }
+    own_q_.assign(static_cast<size_t>(tree_.n_components * input_stride_), T(0));
+    q_ = own_q_.data();
+    for (int64_t a = 0; a < tree_.n_components; ++a)
+      std::copy_n(given_q_ + a * n_inputs_, n_inputs_, q_ + a * input_stride_);
+  }
+
+  void give_back_q() const {
+    if (options_.transform != TransformKind::linear) return;
+    for (int64_t a = 0; a < tree_.n_components; ++a)
+      std::copy_n(q_ + a * input_stride_, n_inputs_, given_q_ + a * n_inputs_);
+  }
+
+  // composed_gates_ (n_nodes, input_stride_) = W Q
+  void compose_gates() {
+    const int64_t n_nodes = tree_.n_nodes(), m = tree_.n_components;
+    if (options_.transform == TransformKind::linear) {
+      multiply(tree_.gate_weights, m, n_nodes, m, q_, input_stride_, input_stride_, static_cast<const T*>(nullptr),
+               composed_gates_.data(), input_stride_);
+      return;
+    }
+    for (int64_t node = 0; node < n_nodes; ++node)
+      for (int64_t j = 0; j < n_inputs_; ++j)
+        composed_gates_[node * input_stride_ + j] =
+            tree_.gate_weights[node * n_inputs_ + j] * (options_.transform == TransformKind::diagonal ? q_[j] : T(1));
+  }
+
+  // gradients of W and Q from that of W Q, which is at `composed`, rows input_stride_ apart
+  void pull_back_composed(const T* composed, T* grad_gate_weights, T* grad_q) {
+    const int64_t n_nodes = tree_.n_nodes(), m = tree_.n_components;
+    if (options_.transform == TransformKind::linear) {
+      multiply_transposed(composed, input_stride_, n_nodes, q_, input_stride_, m, input_stride_, grad_gate_weights, m);
+      if (!learns_transform()) return;
+      for (int64_t node = 0; node < n_nodes; ++node)
+        for (int64_t a = 0; a < m; ++a) gates_transposed_[a * n_nodes + node] = tree_.gate_weights[node * m + a];
+      multiply(gates_transposed_.data(), n_nodes, m, n_nodes, composed, input_stride_, input_stride_,
+               static_cast<const T*>(nullptr), grad_q, input_stride_);
+      return;
+    }
+    std::fill_n(grad_q, sizes_[4], T(0));
+    for (int64_t node = 0; node < n_nodes; ++node) {
+      const T* grad = composed + node * input_stride_;
+      const T* gate = tree_.gate_weights + node * m;
+      T* out = grad_gate_weights + node * m;
       if (options_.transform == TransformKind::identity) {
-        std::copy_n(x_ + a * n_ + begin, n, z);
-      } else if (options_.transform == TransformKind::diagonal) {
-        const T* x = x_ + a * n_ + begin;
-        for (int64_t i = 0; i < n; ++i) z[i] = q_[a] * x[i];
-      } else {
-        std::fill_n(z, n, T(0));
-        for (int64_t j = 0; j < n_inputs_; ++j) {
-          const T weight = q_[a * n_inputs_ + j];
-          if (weight != T(0)) axpy(weight, x_ + j * n_ + begin, z, n);
-        }
+        std::copy_n(grad, n_inputs_, out);
+        continue;
       }
+      for (int64_t j = 0; j < n_inputs_; ++j) out[j] = grad[j] * q_[j];
+      if (learns_transform())
+        for (int64_t j = 0; j < n_inputs_; ++j) grad_q[j] += grad[j] * gate[j];
     }
   }
 
+  void gates_forward(Block& block, int64_t n) const {
+    const int64_t stride = block.tree.stride, padded = round_up(n, Lanes<T>::count);
+    if (composed_) {
+      multiply(composed_gates_.data(), input_stride_, tree_.n_nodes(), n_inputs_, block.x.data(), stride, padded,
+               tree_.gate_bias, block.tree.right.data(), stride);
+      block.tree.forward_from_logits(tree_.depth, n);
+      return;
+    }
+    if (options_.transform == TransformKind::linear) {
+      multiply(q_, input_stride_, tree_.n_components, n_inputs_, block.x.data(), stride, padded,
+               static_cast<const T*>(nullptr), block.z.data(), stride);
+    } else if (options_.transform == TransformKind::diagonal) {
+      for (int64_t a = 0; a < n_inputs_; ++a)
+        for (int64_t i = 0; i < n; ++i) block.z[a * stride + i] = q_[a] * block.x[a * stride + i];
+    }
+    block.tree.forward(tree_, z_of(block), stride, n);
+  }
+
   void forward() {
+    if (composed_) compose_gates();
     each_block([&](Block& block, int64_t begin, int64_t n) {
-      const int64_t stride = block.tree.stride;
-      transform_block(block, begin, n);
-      block.tree.forward(tree_, block.z.data(), stride, n);
+      gates_forward(block, n);
       if (options_.solve_leaves) fill_gram(block, begin, n);
     });
     if (options_.solve_leaves) solve_leaves();
@@ -177,7 +273,7 @@ class JointFitter {
         std::fill_n(out, n, T(0));
         for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
           const T* reach = block.tree.memberships.data() + leaf * stride;
-          leaf_output(tree_, leaf, o, block.z.data(), stride, n, block.value.data());
+          leaf_output(tree_, leaf, o, z_of(block), stride, n, block.value.data());
           const T* value = block.value.data();
           SB_SIMD
           for (int64_t i = 0; i < n; ++i) out[i] += reach[i] * value[i];
@@ -198,7 +294,7 @@ class JointFitter {
       }
       for (int64_t a = 0; a + 1 < per_leaf; ++a) {
         T* row = constant + (1 + a) * stride;
-        const T* z = block.z.data() + a * stride;
+        const T* z = z_of(block) + a * stride;
         SB_SIMD
         for (int64_t i = 0; i < n; ++i) row[i] = constant[i] * z[i];
       }
@@ -258,30 +354,47 @@ class JointFitter {
       T* gate_bias = gate_weights + sizes_[0];
       T* leaf_values = gate_bias + sizes_[1];
       T* leaf_weights = leaf_values + sizes_[2];
-      backward_block(tree_, block.tree, block.z.data(), stride, block.grad_output.data(), stride, n,
-                     block.buffer.data(), gate_weights, gate_bias, leaf_values, leaf_weights, block.grad_z.data(),
-                     stride);
-      if (learns_transform()) pull_back(block, begin, n, leaf_weights + sizes_[3]);
+      T* grad_logit = block.buffer.data() + (2 * tree_.n_leaves() + 1) * stride;
+      std::fill(block.grad_z.begin(), block.grad_z.end(), T(0));
+      backward_to_logits(tree_, block.tree, z_of(block), stride, block.grad_output.data(), stride, n,
+                         block.buffer.data(), grad_logit, leaf_values, leaf_weights, block.grad_z.data(), stride);
+      if (!composed_) {
+        backward_from_logits(tree_, grad_logit, stride, z_of(block), stride, n, gate_weights, gate_bias,
+                             block.grad_z.data(), stride);
+        if (learns_transform()) pull_back(block, n, leaf_weights + sizes_[3]);
+        return;
+      }
+      for (int64_t node = 0; node < tree_.n_nodes(); ++node) {
+        T total = 0;
+        SB_SIMD_SUM(total)
+        for (int64_t i = 0; i < n; ++i) total += grad_logit[node * stride + i];
+        gate_bias[node] = total;
+      }
+      multiply(grad_logit, stride, tree_.n_nodes(), n, block.rows.data(), input_stride_, input_stride_,
+               static_cast<const T*>(nullptr), block.grad_composed.data(), input_stride_);
     });
-    for (int64_t j = 0; j < n_parameters_; ++j) {
-      T sum = 0;
-      for (const Block& block : blocks_) sum += block.gradient[static_cast<size_t>(j)];
-      gradient_[static_cast<size_t>(j)] = sum;
+    const int64_t n_summed = static_cast<int64_t>(blocks_[0].gradient.size());
+    std::fill_n(gradient_.data(), n_summed, T(0));
+    for (const Block& block : blocks_) axpy(T(1), block.gradient.data(), gradient_.data(), n_summed);
+    if (composed_) {
+      std::vector<T>& total = blocks_[0].grad_composed;
+      for (int64_t b = 1; b < n_blocks_; ++b)
+        axpy(T(1), blocks_[static_cast<size_t>(b)].grad_composed.data(), total.data(),
+             static_cast<int64_t>(total.size()));
+      pull_back_composed(total.data(), gradient_.data(), gradient_.data() + n_parameters_ - sizes_[4]);
     }
     return squared_error();
   }
 
   // grad_Q = grad_z X^T (its diagonal for a diagonal transform)
-  void pull_back(const Block& block, int64_t begin, int64_t n, T* grad_q) const {
-    const int64_t stride = block.tree.stride;
-    for (int64_t a = 0; a < tree_.n_components; ++a) {
-      const T* grad_z = block.grad_z.data() + a * stride;
-      if (options_.transform == TransformKind::diagonal) {
-        grad_q[a] = dot(grad_z, x_ + a * n_ + begin, n);
-      } else if (options_.transform == TransformKind::linear) {
-        for (int64_t j = 0; j < n_inputs_; ++j) grad_q[a * n_inputs_ + j] = dot(grad_z, x_ + j * n_ + begin, n);
-      }
+  void pull_back(Block& block, int64_t n, T* grad_q) const {
+    const int64_t stride = block.tree.stride, m = tree_.n_components;
+    if (options_.transform == TransformKind::diagonal) {
+      for (int64_t a = 0; a < m; ++a) grad_q[a] = dot(block.grad_z.data() + a * stride, block.x.data() + a * stride, n);
+      return;
     }
+    multiply(block.grad_z.data(), stride, m, n, block.rows.data(), input_stride_, input_stride_,
+             static_cast<const T*>(nullptr), grad_q, input_stride_);
   }
 
   // group soft-thresholding: each column of Q loses `amount` of its Euclidean length, or vanishes
@@ -289,10 +402,10 @@ class JointFitter {
     const int64_t rows = options_.transform == TransformKind::linear ? tree_.n_components : 1;
     for (int64_t j = 0; j < n_inputs_; ++j) {
       T square = 0;
-      for (int64_t a = 0; a < rows; ++a) square += q_[a * n_inputs_ + j] * q_[a * n_inputs_ + j];
+      for (int64_t a = 0; a < rows; ++a) square += q_[a * input_stride_ + j] * q_[a * input_stride_ + j];
       const T length = std::sqrt(square);
       const T keep = length > amount ? T(1) - amount / length : T(0);
-      for (int64_t a = 0; a < rows; ++a) q_[a * n_inputs_ + j] *= keep;
+      for (int64_t a = 0; a < rows; ++a) q_[a * input_stride_ + j] *= keep;
     }
   }
 
@@ -305,12 +418,14 @@ class JointFitter {
   Interrupt* interrupt_;
   T inverse_total_;
   DenseTree<T> tree_{};
+  T* given_q_ = nullptr;
   T* q_ = nullptr;
   T* leaf_values_ = nullptr;
   T* leaf_weights_ = nullptr;
-  int64_t sizes_[5] = {}, n_parameters_ = 0, n_basis_ = 0, n_blocks_ = 0;
+  int64_t sizes_[5] = {}, n_parameters_ = 0, n_basis_ = 0, n_blocks_ = 0, input_stride_ = 0;
+  bool composed_ = false;
   std::vector<Block> blocks_;
-  std::vector<T> gradient_, output_;
+  std::vector<T> gradient_, output_, composed_gates_, gates_transposed_, own_q_;
   std::vector<double> solution_;
   Cholesky cholesky_;
 };

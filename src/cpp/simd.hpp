@@ -4,9 +4,12 @@
 // so that no inline function of one build can be taken by the linker for that of another.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <vector>
 
 #ifndef SB_ISA
 #define SB_ISA baseline
@@ -23,11 +26,13 @@
 #if defined(_MSC_VER) && !defined(__clang__)
 #define SB_SIMD
 #define SB_SIMD_SUM(x)
+#define SB_SIMD_MAX(x)
 #define SB_RESTRICT __restrict
 #else
 #define SB_STRINGIFY(x) #x
 #define SB_SIMD _Pragma("omp simd")
 #define SB_SIMD_SUM(x) _Pragma(SB_STRINGIFY(omp simd reduction(+ : x)))
+#define SB_SIMD_MAX(x) _Pragma(SB_STRINGIFY(omp simd reduction(max : x)))
 #define SB_RESTRICT __restrict__
 #endif
 
@@ -51,11 +56,31 @@ struct Lanes {
   typedef T vec __attribute__((vector_size(SB_VECTOR_BYTES)));
   static constexpr int64_t count = SB_VECTOR_BYTES / static_cast<int64_t>(sizeof(T));
 };
+// Sum of the lanes, halves added to halves.
+template <typename T, int bytes>
+struct LaneSum {
+  typedef T vec __attribute__((vector_size(bytes)));
+  typedef T half __attribute__((vector_size(bytes / 2)));
+  static T of(vec v) {
+    half low, high;
+    std::memcpy(&low, &v, sizeof(low));
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(low), sizeof(high));
+    return LaneSum<T, bytes / 2>::of(low + high);
+  }
+};
+template <>
+struct LaneSum<double, 16> {
+  typedef double vec __attribute__((vector_size(16)));
+  static double of(vec v) { return v[0] + v[1]; }
+};
+template <>
+struct LaneSum<float, 16> {
+  typedef float vec __attribute__((vector_size(16)));
+  static float of(vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+};
 template <typename T, typename V>
 inline T lane_sum(V v) {
-  T sum = 0;
-  for (int64_t i = 0; i < Lanes<T>::count; ++i) sum += v[i];
-  return sum;
+  return LaneSum<T, SB_VECTOR_BYTES>::of(v);
 }
 #endif
 

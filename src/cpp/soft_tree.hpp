@@ -79,8 +79,13 @@ struct TreeBlock {
   void forward(const DenseTree<T>& tree, const T* z, int64_t z_stride, int64_t n) {
     gate_logits(z, z_stride, tree.gate_weights, tree.gate_bias, tree.n_nodes(), tree.n_components, stride, n,
                 right.data());
-    sigmoid_pair(right.data(), tree.n_nodes() * stride, right.data(), left.data());
-    leaf_memberships(right.data(), left.data(), tree.depth, stride, n, memberships.data());
+    forward_from_logits(tree.depth, n);
+  }
+
+  // From the logits, which are in `right`, on.
+  void forward_from_logits(int depth, int64_t n) {
+    sigmoid_pair(right.data(), (leaf_count(depth) - 1) * stride, right.data(), left.data());
+    leaf_memberships(right.data(), left.data(), depth, stride, n, memberships.data());
   }
 };
 
@@ -131,38 +136,48 @@ void tree_output(const DenseTree<T>& tree, const T* z, int64_t n_samples, int n_
   });
 }
 
-// Gradients of sum(grad_output * output) for one block whose forward pass is in `scratch`.
-// Only grad_z (n_components, grad_z_stride) is written; the four parameter gradients are added to.
+// Gradients of sum(grad_output * output) for one block whose forward pass is in `scratch`, as far as the gates' logits:
+// grad_logit (n_nodes, stride) is written; the gradients of the leaves and, through linear leaves, grad_z are added to.
+// grad_z may be null where leaves are constant.
 //
 // With S_l = membership_l * <grad_output, leaf output_l>, the paper's double sum over leaves and path nodes
 // collapses, node by node, to   d/dlogit_m = (1 - p_m) * sum_{l right of m} S_l - p_m * sum_{l left of m} S_l,
 // which needs no division and stays exact when a gate saturates.
 template <typename T>
-void backward_block(const DenseTree<T>& tree, const TreeBlock<T>& scratch, const T* z, int64_t z_stride,
-                    const T* grad_output, int64_t grad_stride, int64_t n, T* buffer, T* grad_gate_weights,
-                    T* grad_gate_bias, T* grad_leaf_values, T* grad_leaf_weights, T* grad_z, int64_t grad_z_stride) {
+void backward_to_logits(const DenseTree<T>& tree, const TreeBlock<T>& scratch, const T* z, int64_t z_stride,
+                        const T* grad_output, int64_t grad_stride, int64_t n, T* buffer, T* grad_logit,
+                        T* grad_leaf_values, T* grad_leaf_weights, T* grad_z, int64_t grad_z_stride) {
   const int64_t stride = scratch.stride, n_leaves = tree.n_leaves(), n_components = tree.n_components;
   T* score = buffer;  // (2 n_leaves - 1, stride): S of every subtree, heap order
   T* value = buffer + (2 * n_leaves - 1) * stride;
   T* reach_grad = value + stride;
-  for (int64_t a = 0; a < n_components; ++a) std::fill_n(grad_z + a * grad_z_stride, n, T(0));
   for (int64_t leaf = 0; leaf < n_leaves; ++leaf) {
     T* sum = score + (n_leaves - 1 + leaf) * stride;
     const T* reach = scratch.memberships.data() + leaf * stride;
     std::fill_n(sum, n, T(0));
     for (int64_t o = 0; o < tree.n_outputs; ++o) {
       const T* upstream = grad_output + o * grad_stride;
+      if (tree.leaf_weights == nullptr) {
+        const T constant = tree.leaf_values[leaf * tree.n_outputs + o];
+        T total = 0;
+        SB_SIMD_SUM(total)
+        for (int64_t i = 0; i < n; ++i) {
+          const T g = reach[i] * upstream[i];
+          sum[i] += g * constant;
+          total += g;
+        }
+        grad_leaf_values[leaf * tree.n_outputs + o] += total;
+        continue;
+      }
       leaf_output(tree, leaf, o, z, z_stride, n, value);
-      SB_SIMD
+      T total = 0;
+      SB_SIMD_SUM(total)
       for (int64_t i = 0; i < n; ++i) {
         reach_grad[i] = reach[i] * upstream[i];
         sum[i] += reach_grad[i] * value[i];
+        total += reach_grad[i];
       }
-      T total = 0;
-      SB_SIMD_SUM(total)
-      for (int64_t i = 0; i < n; ++i) total += reach_grad[i];
       grad_leaf_values[leaf * tree.n_outputs + o] += total;
-      if (tree.leaf_weights == nullptr) continue;
       const int64_t row = (leaf * tree.n_outputs + o) * n_components;
       for (int64_t a = 0; a < n_components; ++a) {
         grad_leaf_weights[row + a] += dot(reach_grad, z + a * z_stride, n);
@@ -177,27 +192,37 @@ void backward_block(const DenseTree<T>& tree, const TreeBlock<T>& scratch, const
     const T* right = scratch.right.data() + node * stride;
     const T* left = scratch.left.data() + node * stride;
     T* sum = score + node * stride;
-    T* grad_logit = value;
+    T* out = grad_logit + node * stride;
     SB_SIMD
     for (int64_t i = 0; i < n; ++i) {
-      grad_logit[i] = left[i] * from_right[i] - right[i] * from_left[i];
+      out[i] = left[i] * from_right[i] - right[i] * from_left[i];
       sum[i] = from_left[i] + from_right[i];
-    }
-    T total = 0;
-    SB_SIMD_SUM(total)
-    for (int64_t i = 0; i < n; ++i) total += grad_logit[i];
-    grad_gate_bias[node] += total;
-    for (int64_t a = 0; a < n_components; ++a) {
-      grad_gate_weights[node * n_components + a] += dot(grad_logit, z + a * z_stride, n);
-      const T weight = tree.gate_weights[node * n_components + a];
-      if (weight != T(0)) axpy(weight, grad_logit, grad_z + a * grad_z_stride, n);
     }
   }
 }
 
+// From the gates' logits on: gradients of gate weights, gate bias and z are added to.
+template <typename T>
+void backward_from_logits(const DenseTree<T>& tree, const T* grad_logit, int64_t stride, const T* z, int64_t z_stride,
+                          int64_t n, T* grad_gate_weights, T* grad_gate_bias, T* grad_z, int64_t grad_z_stride) {
+  for (int64_t node = 0; node < tree.n_nodes(); ++node) {
+    const T* grad = grad_logit + node * stride;
+    T total = 0;
+    SB_SIMD_SUM(total)
+    for (int64_t i = 0; i < n; ++i) total += grad[i];
+    grad_gate_bias[node] += total;
+    for (int64_t a = 0; a < tree.n_components; ++a) {
+      grad_gate_weights[node * tree.n_components + a] += dot(grad, z + a * z_stride, n);
+      const T weight = tree.gate_weights[node * tree.n_components + a];
+      if (weight != T(0)) axpy(weight, grad, grad_z + a * grad_z_stride, n);
+    }
+  }
+}
+
+// Scratch of the two above: scores, two rows, and grad_logit behind them.
 template <typename T>
 int64_t backward_buffer_size(const DenseTree<T>& tree, int64_t stride) {
-  return (2 * tree.n_leaves() + 1) * stride;
+  return (2 * tree.n_leaves() + 1 + tree.n_nodes()) * stride;
 }
 
 // All gradients of sum(grad_output * output); grad_leaf_weights is ignored for constant leaves.
@@ -217,8 +242,12 @@ void tree_gradients(const DenseTree<T>& tree, const T* z, const T* grad_output, 
     T* gate_weights = partial.data() + block * per_block;
     T* gate_bias = gate_weights + sizes[0];
     T* leaf_values = gate_bias + sizes[1];
-    backward_block(tree, scratch, z + begin, n_samples, grad_output + begin, n_samples, n, buffer.data(), gate_weights,
-                   gate_bias, leaf_values, leaf_values + sizes[2], grad_z + begin, n_samples);
+    T* grad_logit = buffer.data() + (2 * tree.n_leaves() + 1) * scratch.stride;
+    for (int64_t a = 0; a < tree.n_components; ++a) std::fill_n(grad_z + a * n_samples + begin, n, T(0));
+    backward_to_logits(tree, scratch, z + begin, n_samples, grad_output + begin, n_samples, n, buffer.data(),
+                       grad_logit, leaf_values, leaf_values + sizes[2], grad_z + begin, n_samples);
+    backward_from_logits(tree, grad_logit, scratch.stride, z + begin, n_samples, n, gate_weights, gate_bias,
+                         grad_z + begin, n_samples);
   });
   T* outputs[4] = {grad_gate_weights, grad_gate_bias, grad_leaf_values, grad_leaf_weights};
   int64_t offset = 0;

@@ -47,82 +47,136 @@ void accumulate_gram(const T* basis, const T* target, int64_t n_basis, int64_t n
 // Cholesky factor of gram + ridge I. A pivot lost to rounding (duplicated or empty basis functions without enough
 // ridge) gets an inverse of zero, which sets that coefficient to zero instead of blowing up.
 struct Cholesky {
-  int64_t size = 0;
-  std::vector<double> factor, inverse_diagonal;
+  int64_t size = 0, stride = 0;
+  std::vector<double> factor;  // U of U'U, row-major, rows `stride` apart so that updates are whole vectors
+  std::vector<double> inverse_diagonal;
+  std::vector<double> inverse;  // of U', lower triangle; see invert()
 
   void compute(const double* gram, int64_t n, double ridge, Interrupt* interrupt = nullptr) {
+    constexpr int64_t kLanes = Lanes<double>::count;
     size = n;
-    factor.assign(static_cast<size_t>(n * n), 0.0);
+    stride = round_up(n, kLanes);
+    factor.assign(static_cast<size_t>(n * stride), 0.0);
     inverse_diagonal.assign(static_cast<size_t>(n), 0.0);
+    double* u = factor.data();
     double largest = 0;
-    for (int64_t p = 0; p < n; ++p) largest = std::max(largest, gram[p * n + p] + ridge);
     for (int64_t p = 0; p < n; ++p) {
-      if (p % 64 == 63 && interrupted(interrupt)) return;
-      double* row = factor.data() + p * n;
-      for (int64_t q = 0; q < p; ++q) {
-        const double* other = factor.data() + q * n;
-        row[q] = (gram[p * n + q] - dot(row, other, q)) * inverse_diagonal[q];
-      }
-      const double pivot = gram[p * n + p] + ridge - dot(row, row, p);
-      if (pivot > 1e-14 * largest) {
-        row[p] = std::sqrt(pivot);
-        inverse_diagonal[p] = 1.0 / row[p];
+      for (int64_t q = 0; q <= p; ++q) u[q * stride + p] = gram[p * n + q];
+      u[p * stride + p] += ridge;
+      largest = std::max(largest, u[p * stride + p]);
+    }
+    for (int64_t k = 0; k < n; ++k) {
+      if (k % 64 == 63 && interrupted(interrupt)) return;
+      double* row = u + k * stride;
+      const double pivot = row[k], inverse = pivot > 1e-14 * largest ? 1.0 / std::sqrt(pivot) : 0.0;
+      inverse_diagonal[k] = inverse;
+      for (int64_t i = k; i < n; ++i) row[i] *= inverse;
+      // what lies left of the diagonal is never read, so updates may begin at a whole vector
+      for (int64_t r = k + 1; r < n; ++r) {
+        const double f = row[r];
+        double* other = u + r * stride;
+        for (int64_t i = r / kLanes * kLanes; i < stride; i += kLanes)
+          store(other + i, load(other + i) - f * load(row + i));
       }
     }
   }
 
   void solve(const double* right_side, double* solution) const {
-    for (int64_t p = 0; p < size; ++p)
-      solution[p] = (right_side[p] - dot(factor.data() + p * size, solution, p)) * inverse_diagonal[p];
-    for (int64_t p = size - 1; p >= 0; --p) {
+    std::copy_n(right_side, size, solution);
+    for (int64_t p = 0; p < size; ++p) {
       solution[p] *= inverse_diagonal[p];
-      for (int64_t q = 0; q < p; ++q) solution[q] -= factor[p * size + q] * solution[p];
+      axpy(-solution[p], factor.data() + p * stride + p + 1, solution + p + 1, size - p - 1);
+    }
+    for (int64_t p = size - 1; p >= 0; --p) {
+      const double later = dot(factor.data() + p * stride + p + 1, solution + p + 1, size - p - 1);
+      solution[p] = (solution[p] - later) * inverse_diagonal[p];
+    }
+  }
+
+  // Fills `inverse`, rows `stride` apart: with it leverages are a product instead of a solve for every row.
+  void invert() {
+    constexpr int64_t kLanes = Lanes<double>::count;
+    inverse.assign(static_cast<size_t>(size * stride), 0.0);
+    for (int64_t p = 0; p < size; ++p) {
+      double* row = inverse.data() + p * stride;
+      for (int64_t q = 0; q < p; ++q) {
+        const double f = factor[q * stride + p];
+        const double* earlier = inverse.data() + q * stride;
+        for (int64_t i = 0; i <= q; i += kLanes) store(row + i, load(row + i) - f * load(earlier + i));
+      }
+      row[p] += 1.0;
+      for (int64_t i = 0; i <= p; ++i) row[i] *= inverse_diagonal[p];
     }
   }
 };
 
+// Squared lengths of whitened rows [i, i + W vectors): leverage = |U'^-1 b|^2, four rows of the inverse at a time.
+template <typename T, int W>
+inline void leverages(const T* inverse, const T* basis, int64_t n_basis, int64_t stride, T* out) {
+  using V = typename Lanes<T>::vec;
+  constexpr int64_t kLanes = Lanes<T>::count;
+  constexpr int64_t kRows = 4;
+  V total[W] = {};
+  for (int64_t p0 = 0; p0 < n_basis; p0 += kRows) {
+    V sum[kRows][W] = {};
+    const int64_t last = std::min(p0 + kRows, n_basis);
+    for (int64_t q = 0; q < last; ++q) {
+      V column[W];
+      for (int w = 0; w < W; ++w) column[w] = load(basis + q * stride + w * kLanes);
+      // the inverse is stored by columns in fours: zero above its diagonal and past its last row
+      const T* four = inverse + p0 * n_basis + q * kRows;
+      for (int64_t r = 0; r < kRows; ++r)
+        for (int w = 0; w < W; ++w) sum[r][w] += four[r] * column[w];
+    }
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int w = 0; w < W; ++w) total[w] += sum[r][w] * sum[r][w];
+  }
+  for (int w = 0; w < W; ++w) store(out + w * kLanes, total[w]);
+}
+
 // Squared leave-one-out errors of one block, summed: sum_i w_i sum_o (e_io / max(1 - h_i, 0.05))^2 with
 // h_i = b_i' (B'WB + ridge I)^-1 b_i the leverage of one copy of row i, so a weight of 2 equals the row twice.
-// basis and target carry the square root of the weights; weight is null for all ones.
+// basis and target carry the square root of the weights; weight is null for all ones. The Cholesky factor is inverted.
 template <typename T>
 double leave_one_out(const T* basis, const T* target, const T* weight, const Cholesky& cholesky,
                      const double* coefficients, int64_t n_basis, int64_t n_outputs, int64_t stride, int64_t n,
                      std::vector<T>& buffer) {
   using V = typename Lanes<T>::vec;
   constexpr int64_t kLanes = Lanes<T>::count;
-  const size_t n_factor = static_cast<size_t>(n_basis * n_basis);
-  buffer.resize(n_factor + static_cast<size_t>(n_basis * (1 + n_outputs) + n_basis * kLanes));
-  T* factor = buffer.data();
-  T* inverse_diagonal = factor + n_factor;
-  T* gamma = inverse_diagonal + n_basis;
-  T* whitened = gamma + n_basis * n_outputs;  // (n_basis, kLanes)
-  for (size_t j = 0; j < n_factor; ++j) factor[j] = static_cast<T>(cholesky.factor[j]);
-  for (int64_t p = 0; p < n_basis; ++p) inverse_diagonal[p] = static_cast<T>(cholesky.inverse_diagonal[p]);
+  const int64_t padded = round_up(n_basis, 4), n_rows = round_up(n, kLanes);
+  buffer.assign(static_cast<size_t>(padded * n_basis + n_basis * n_outputs + 2 * n_rows), T(0));
+  T* inverse = buffer.data();
+  T* gamma = inverse + padded * n_basis;
+  T* keep = gamma + n_basis * n_outputs;
+  T* error = keep + n_rows;
+  for (int64_t p = 0; p < n_basis; ++p)
+    for (int64_t q = 0; q <= p; ++q)
+      inverse[p / 4 * 4 * n_basis + q * 4 + p % 4] = static_cast<T>(cholesky.inverse[p * cholesky.stride + q]);
   for (int64_t j = 0; j < n_basis * n_outputs; ++j) gamma[j] = static_cast<T>(coefficients[j]);
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n_rows; i += 2 * kLanes) leverages<T, 2>(inverse, basis + i, n_basis, stride, keep + i);
+  for (; i < n_rows; i += kLanes) leverages<T, 1>(inverse, basis + i, n_basis, stride, keep + i);
+  if (weight)
+    for (int64_t j = 0; j < n; ++j) keep[j] /= weight[j];
+  for (int64_t j = 0; j < n; ++j) keep[j] = T(1) / std::max(T(1) - keep[j], T(0.05));
   double total = 0;
-  for (int64_t i = 0; i < n; i += kLanes) {
-    V leverage = {};
-    for (int64_t p = 0; p < n_basis; ++p) {
-      V sum = load(basis + p * stride + i);
-      const T* row = factor + p * n_basis;
-      for (int64_t q = 0; q < p; ++q) sum -= row[q] * load(whitened + q * kLanes);
-      sum *= inverse_diagonal[p];
-      store(whitened + p * kLanes, sum);
-      leverage += sum * sum;
-    }
-    T lever[kLanes], error[kLanes];
-    store(lever, leverage);
-    for (int64_t o = 0; o < n_outputs; ++o) {
-      V residual = load(target + o * stride + i);
-      for (int64_t p = 0; p < n_basis; ++p) residual -= gamma[o * n_basis + p] * load(basis + p * stride + i);
-      store(error, residual);
-      for (int64_t lane = 0; lane < std::min(kLanes, n - i); ++lane) {
-        const double w = weight ? static_cast<double>(weight[i + lane]) : 1.0;
-        const double keep = std::max(1.0 - static_cast<double>(lever[lane]) / w, 0.05);
-        const double e = static_cast<double>(error[lane]) / keep;
-        total += e * e;
+  for (int64_t o = 0; o < n_outputs; ++o) {
+    const T* g = gamma + o * n_basis;
+    for (i = 0; i < n_rows; i += kLanes) {
+      V residual = load(target + o * stride + i), other = {};
+      int64_t p = 0;
+      for (; p + 1 < n_basis; p += 2) {
+        residual -= g[p] * load(basis + p * stride + i);
+        other -= g[p + 1] * load(basis + (p + 1) * stride + i);
       }
+      if (p < n_basis) residual -= g[p] * load(basis + p * stride + i);
+      store(error + i, residual + other);
     }
+    for (int64_t j = 0; j < n; ++j) error[j] *= keep[j];
+    double sum = 0;
+    SB_SIMD_SUM(sum)
+    for (int64_t j = 0; j < n; ++j) sum += static_cast<double>(error[j]) * static_cast<double>(error[j]);
+    total += sum;
   }
   return total;
 }

@@ -57,6 +57,7 @@ def greedy_settings(
     detrended_candidate: bool = False,
     min_leaf_weight: float = 5.0,
     n_selection_rows: int = 4096,
+    n_growth_rows: int = 16384,
 ) -> Any:
     """Settings of :func:`fit_greedy`; see ``src/cpp/types.hpp`` for what each does."""
     settings = _core.GreedySettings()
@@ -69,6 +70,7 @@ def greedy_settings(
     settings.detrended_candidate = detrended_candidate
     settings.min_leaf_weight = min_leaf_weight
     settings.n_selection_rows = n_selection_rows
+    settings.n_growth_rows = n_growth_rows
     return settings
 
 

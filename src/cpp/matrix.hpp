@@ -1,0 +1,120 @@
+// Small dense matrix products, held in registers tile by tile.
+#pragma once
+
+#include "simd.hpp"
+
+namespace softboost {
+namespace SB_ISA {
+
+// Rows of the tile that accumulators are kept for; with two vectors a row, what the registers hold.
+constexpr int kTileRows = SB_VECTOR_BYTES == 64 ? 8 : 4;
+
+template <typename T, int R, int W>
+inline void multiply_tile(const T* a, int64_t a_stride, int64_t m, const T* b, int64_t b_stride, const T* bias, T* out,
+                          int64_t out_stride) {
+  using V = typename Lanes<T>::vec;
+  constexpr int64_t kLanes = Lanes<T>::count;
+  V sum[R][W];
+  for (int r = 0; r < R; ++r)
+    for (int w = 0; w < W; ++w) sum[r][w] = V{} + (bias ? bias[r] : T(0));
+  for (int64_t k = 0; k < m; ++k) {
+    V column[W];
+    for (int w = 0; w < W; ++w) column[w] = load(b + k * b_stride + w * kLanes);
+    for (int r = 0; r < R; ++r)
+      for (int w = 0; w < W; ++w) sum[r][w] += a[r * a_stride + k] * column[w];
+  }
+  for (int r = 0; r < R; ++r)
+    for (int w = 0; w < W; ++w) store(out + r * out_stride + w * kLanes, sum[r][w]);
+}
+
+template <typename T, int R>
+inline void multiply_rows(const T* a, int64_t a_stride, int64_t m, const T* b, int64_t b_stride, int64_t n,
+                          const T* bias, T* out, int64_t out_stride) {
+  constexpr int64_t kLanes = Lanes<T>::count;
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes)
+    multiply_tile<T, R, 2>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
+  for (; i < n; i += kLanes) multiply_tile<T, R, 1>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
+}
+
+// Calls `tile` with the compile-time number of rows of every tile of p rows, and its first row.
+template <typename Tile>
+inline void in_tiles(int64_t p, Tile tile) {
+  for (int64_t r = 0; r < p; r += kTileRows) {
+    switch (std::min<int64_t>(p - r, kTileRows)) {
+      case 1:
+        tile(std::integral_constant<int, 1>{}, r);
+        break;
+      case 2:
+        tile(std::integral_constant<int, 2>{}, r);
+        break;
+      case 3:
+        tile(std::integral_constant<int, 3>{}, r);
+        break;
+      case 4:
+        tile(std::integral_constant<int, 4>{}, r);
+        break;
+#if SB_VECTOR_BYTES == 64
+      case 5:
+        tile(std::integral_constant<int, 5>{}, r);
+        break;
+      case 6:
+        tile(std::integral_constant<int, 6>{}, r);
+        break;
+      case 7:
+        tile(std::integral_constant<int, 7>{}, r);
+        break;
+      case 8:
+        tile(std::integral_constant<int, 8>{}, r);
+        break;
+#endif
+    }
+  }
+}
+
+// out (p, n) = a (p, m) b (m, n), plus bias (p,) where given. Rows of the three are their strides apart; n is a
+// multiple of the vector length.
+template <typename T>
+void multiply(const T* a, int64_t a_stride, int64_t p, int64_t m, const T* b, int64_t b_stride, int64_t n,
+              const T* bias, T* out, int64_t out_stride) {
+  in_tiles(p, [&](auto rows, int64_t r) {
+    multiply_rows<T, decltype(rows)::value>(a + r * a_stride, a_stride, m, b, b_stride, n, bias ? bias + r : nullptr,
+                                            out + r * out_stride, out_stride);
+  });
+}
+
+template <typename T, int R, int C>
+inline void multiply_transposed_tile(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t n, T* out,
+                                     int64_t out_stride) {
+  using V = typename Lanes<T>::vec;
+  constexpr int64_t kLanes = Lanes<T>::count;
+  V sum[R][C] = {};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    V column[C];
+    for (int c = 0; c < C; ++c) column[c] = load(b + c * b_stride + i);
+    for (int r = 0; r < R; ++r) {
+      const V row = load(a + r * a_stride + i);
+      for (int c = 0; c < C; ++c) sum[r][c] += row * column[c];
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) out[r * out_stride + c] = lane_sum<T>(sum[r][c]);
+}
+
+// out (p, q) = a (p, n) b^T with b (q, n); n is a multiple of the vector length.
+template <typename T>
+void multiply_transposed(const T* a, int64_t a_stride, int64_t p, const T* b, int64_t b_stride, int64_t q, int64_t n,
+                         T* out, int64_t out_stride) {
+  in_tiles(p, [&](auto rows, int64_t r) {
+    constexpr int kRows = decltype(rows)::value;
+    const T* from = a + r * a_stride;
+    T* to = out + r * out_stride;
+    int64_t c = 0;
+    for (; c + 1 < q; c += 2)
+      multiply_transposed_tile<T, kRows, 2>(from, a_stride, b + c * b_stride, b_stride, n, to + c, out_stride);
+    if (c < q) multiply_transposed_tile<T, kRows, 1>(from, a_stride, b + c * b_stride, b_stride, n, to + c, out_stride);
+  });
+}
+
+}  // namespace SB_ISA
+}  // namespace softboost
