@@ -95,8 +95,12 @@ def test_folds_scale_with_rows():
 
     assert len(folds(100)) == 5
     assert len(folds(100_000)) == 1
-    train, held = folds(100_000)[0]
-    assert len(held) == pytest.approx(20_000, rel=0.01)
+    train, held = folds(30_000)[0]
+    assert len(held) == pytest.approx(6_000, rel=0.01)
+    train, held = folds(1_000_000)[0]
+    assert (len(train), len(held)) == (2**15, 2**14)
+    assert train.max() > 900_000
+    assert train.min() < 100_000
     assert not set(train) & set(held)
     assert sorted(np.concatenate([held for _, held in folds(103)])) == list(range(103))
 

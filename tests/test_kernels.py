@@ -499,3 +499,74 @@ def test_kernels_refuse_other_dtypes_and_layouts_instead_of_copying():
         _kernels.leaf_probabilities(z.astype(np.float32), weights, bias, 2)
     with pytest.raises(TypeError):
         _kernels.leaf_probabilities(np.asfortranarray(z), weights, bias, 2)
+
+
+# -- linear models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("n_columns", "n_outputs", "n_samples"), [(1, 1, 2), (7, 2, 50), (33, 1, 1001), (3, 3, 20_000)]
+)
+@dtypes
+def test_moments_match_numpy(dtype, rtol, n_columns, n_outputs, n_samples, weighted):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(n_columns, n_samples)) + 3.0).astype(dtype)
+    y = rng.normal(size=(n_outputs, n_samples)).astype(dtype)
+    weight = rng.uniform(0.5, 2.0, size=n_samples).astype(dtype) if weighted else None
+    mean_x, mean_y, gram, cross = _kernels.moments(x, y, weight)
+    w = np.ones(n_samples) if weight is None else weight.astype(np.float64)
+    want_x, want_y = np.average(x, axis=1, weights=w), np.average(y, axis=1, weights=w)
+    xc, yc = x - want_x[:, None], y - want_y[:, None]
+    assert_allclose(mean_x, want_x, rtol=1e-6)
+    assert_allclose(mean_y, want_y, atol=1e-6)
+    assert_allclose(gram, (xc * w) @ xc.T, atol=1e-6 * n_samples)
+    assert_allclose(cross, (yc * w) @ xc.T, atol=1e-6 * n_samples)
+    assert_array_equal(gram, gram.T)
+    raw = _kernels.moments(x, y, weight, centred=False)[2]
+    assert_allclose(raw, (x.astype(np.float64) * w) @ x.T.astype(np.float64), rtol=1e-6)
+
+
+@given(n_columns=st.integers(1, 40), n_samples=st.integers(2, 60), n_outputs=st.integers(1, 3), seed=st.integers(0, 99))
+def test_ridge_path_solves_the_normal_equations(n_columns, n_samples, n_outputs, seed):
+    """Also where the Gram matrix is singular: fewer samples than columns, and a column twice."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_columns, n_samples))
+    x[-1] = x[0]
+    gram, cross = x @ x.T, rng.normal(size=(n_outputs, n_samples)) @ x.T
+    penalties = np.array([1e4, 1.0, 1e-3])
+    got = _kernels.ridge_path(gram, cross, penalties)
+    for penalty, coefficients in zip(penalties, got, strict=True):
+        want = np.linalg.solve(gram + penalty * np.eye(n_columns), cross.T).T
+        assert_allclose(coefficients, want, rtol=1e-6, atol=1e-7)
+
+
+def test_ridge_path_of_nothing_is_zero():
+    got = _kernels.ridge_path(np.zeros((3, 3)), np.zeros((2, 3)), np.array([1.0, 0.1]))
+    assert_array_equal(got, np.zeros((2, 2, 3)))
+
+
+def test_relaxed_path_is_least_squares_on_each_support():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 40))
+    gram, cross = x @ x.T, x @ (2 * x[1] - x[4] + rng.normal(size=40))
+    path = np.zeros((4, 6))
+    path[1, 1] = path[2, [1, 4]] = 0.5
+    path[3] = 0.1
+    got = _kernels.relaxed_path(gram, cross, path, limit=2.0, ridge=0.0)
+    assert_array_equal(got[0], 0.0)
+    for stage, support in ((1, [1]), (2, [1, 4]), (3, [1, 4])):  # the last is too many, and repeats the one before
+        want = np.zeros(6)
+        want[support] = np.linalg.solve(gram[np.ix_(support, support)], cross[support])
+        assert_allclose(got[stage], want, rtol=1e-10)
+
+
+@dtypes
+@pytest.mark.parametrize("n_samples", [1, 15, 700])
+def test_linear_outputs_match_numpy(dtype, rtol, n_samples):
+    rng = np.random.default_rng(0)
+    coefficients, intercepts = rng.normal(size=(11, 9)), rng.normal(size=11)
+    x = rng.normal(size=(9, n_samples)).astype(dtype)
+    got = _kernels.linear_outputs(coefficients, intercepts, x)
+    assert_allclose(got, coefficients @ x.astype(np.float64) + intercepts[:, None], rtol=1e-12, atol=1e-12)
+    assert_array_equal(got, _kernels.linear_outputs(coefficients, intercepts, x, 3))

@@ -373,6 +373,41 @@ void register_fit(nb::module_& m, const char* bins_name) {
 }
 
 template <typename T>
+void register_linear(nb::module_& m) {
+  m.def(
+      "moments",
+      [](In2<T> x, In2<T> y, std::optional<In1<T>> weight, bool centred, int n_threads) {
+        const size_t d = x.shape(0), o = y.shape(0);
+        const int64_t n = size(x.shape(1));
+        std::vector<double> mean_x(d), mean_y(o), gram(d * d), cross(o * d);
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
+          if (centred) {
+            kernels<T>().weighted_means(x.data(), pointer(weight), size(d), n, n_threads, mean_x.data());
+            kernels<T>().weighted_means(y.data(), pointer(weight), size(o), n, n_threads, mean_y.data());
+          }
+          kernels<T>().moments(x.data(), y.data(), pointer(weight), size(d), size(o), n, mean_x.data(), mean_y.data(),
+                               n_threads, interrupt, gram.data(), cross.data());
+        });
+        return nb::make_tuple(array(std::move(mean_x), {d}), array(std::move(mean_y), {o}),
+                              array(std::move(gram), {d, d}), array(std::move(cross), {o, d}));
+      },
+      "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "centred"_a, "n_threads"_a);
+  m.def(
+      "linear_outputs",
+      [](In2<double> coefficients, In1<double> intercepts, In2<T> x, int n_threads) {
+        const size_t p = coefficients.shape(0), n = x.shape(1);
+        std::vector<double> out(p * n);
+        {
+          nb::gil_scoped_release release;
+          kernels<T>().linear_outputs(coefficients.data(), intercepts.data(), size(p), x.data(), size(x.shape(0)),
+                                      size(n), n_threads, out.data());
+        }
+        return array(std::move(out), {p, n});
+      },
+      "coefficients"_a.noconvert(), "intercepts"_a.noconvert(), "x"_a.noconvert(), "n_threads"_a);
+}
+
+template <typename T>
 void register_predict(nb::module_& m, const char* name) {
   nb::class_<PackedEnsemble<T>>(m, name)
       .def(nb::init<In1<T>, In1<T>, In1<T>, In2<T>, In1<int32_t>, In1<uint8_t>, In1<int64_t>, In1<int32_t>, In1<T>,
@@ -396,8 +431,7 @@ void register_settings(nb::module_& m) {
       .def_rw("n_extra_columns", &GreedySettings::n_extra_columns)
       .def_rw("detrended_candidate", &GreedySettings::detrended_candidate)
       .def_rw("min_leaf_weight", &GreedySettings::min_leaf_weight)
-      .def_rw("n_selection_rows", &GreedySettings::n_selection_rows)
-      .def_rw("n_growth_rows", &GreedySettings::n_growth_rows);
+      .def_rw("n_selection_rows", &GreedySettings::n_selection_rows);
   nb::enum_<softboost::TransformKind>(m, "TransformKind")
       .value("identity", softboost::TransformKind::identity)
       .value("diagonal", softboost::TransformKind::diagonal)
@@ -428,6 +462,8 @@ NB_MODULE(_core, m) {
   register_soft_tree<double>(m);
   register_fit<float>(m, "Bins32");
   register_fit<double>(m, "Bins64");
+  register_linear<float>(m);
+  register_linear<double>(m);
   register_predict<float>(m, "Ensemble32");
   register_predict<double>(m, "Ensemble64");
   m.def(
@@ -442,6 +478,30 @@ NB_MODULE(_core, m) {
         return array(std::move(out), {penalties.size(), cross.size()});
       },
       "gram"_a.noconvert(), "cross"_a.noconvert(), "penalties"_a.noconvert(), "tolerance"_a, "max_sweeps"_a);
+  m.def(
+      "ridge_path",
+      [](In2<double> gram, In2<double> cross, In1<double> penalties) {
+        const size_t d = gram.shape(0), o = cross.shape(0), l = penalties.size();
+        std::vector<double> out(l * o * d);
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
+          current_table->ridge_path(gram.data(), cross.data(), size(d), size(o), penalties.data(), size(l), interrupt,
+                                    out.data());
+        });
+        return array(std::move(out), {l, o, d});
+      },
+      "gram"_a.noconvert(), "cross"_a.noconvert(), "penalties"_a.noconvert());
+  m.def(
+      "relaxed_path",
+      [](In2<double> gram, In1<double> cross, In2<double> path, double limit, double ridge) {
+        std::vector<double> out(path.size(), 0.0);
+        {
+          nb::gil_scoped_release release;
+          current_table->relaxed_path(gram.data(), cross.data(), size(cross.size()), path.data(), size(path.shape(0)),
+                                      limit, ridge, out.data());
+        }
+        return array(std::move(out), {path.shape(0), path.shape(1)});
+      },
+      "gram"_a.noconvert(), "cross"_a.noconvert(), "path"_a.noconvert(), "limit"_a, "ridge"_a);
   m.def("instruction_sets", []() {
     std::vector<std::string> names;
     for (const KernelTable* table : available_tables()) names.emplace_back(table->instruction_set);

@@ -21,7 +21,7 @@ class GreedyFitter {
                const GreedySettings& options, int n_threads, Interrupt* interrupt)
       : x_(columns), binned_(binned), weight_(weight), n_(binned.n_samples), n_columns_(binned.n_columns),
         n_outputs_(n_outputs), options_(options), n_threads_(n_threads), interrupt_(interrupt),
-        grower_(binned, options.n_growth_rows, n_outputs, options.depth, n_threads, interrupt) {
+        grower_(binned, n_outputs, options.depth, n_threads, interrupt) {
     if (weight_) {
       root_weight_.resize(static_cast<size_t>(n_));
       for (int64_t i = 0; i < n_; ++i) root_weight_[i] = std::sqrt(weight_[i]);

@@ -92,11 +92,9 @@ struct Split {
 template <typename T>
 class TreeGrower {
  public:
-  // Splits are searched on the first `n_rows` rows.
-  TreeGrower(const BinnedColumns<T>& data, int64_t n_rows, int64_t n_outputs, int max_depth, int n_threads,
-             Interrupt* interrupt)
-      : data_(data), n_rows_(std::min(n_rows, data.n_samples)), n_outputs_(n_outputs), n_threads_(n_threads),
-        interrupt_(interrupt), node_of_row_(static_cast<size_t>(n_rows_)),
+  TreeGrower(const BinnedColumns<T>& data, int64_t n_outputs, int max_depth, int n_threads, Interrupt* interrupt)
+      : data_(data), n_outputs_(n_outputs), n_threads_(n_threads), interrupt_(interrupt),
+        node_of_row_(static_cast<size_t>(data.n_samples)),
         best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {}
 
   const HardTree& grow(const T* target, const T* weight, int depth, double min_leaf_weight) {
@@ -107,7 +105,7 @@ class TreeGrower {
     std::fill(node_of_row_.begin(), node_of_row_.end(), int16_t{0});
     double total = 0;
     for (int64_t o = 0; o < n_outputs_; ++o)
-      for (int64_t i = 0; i < n_rows_; ++i) {
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
         const double r = static_cast<double>(target[o * data_.n_samples + i]);
         total += (weight ? static_cast<double>(weight[i]) : 1.0) * r * r;
       }
@@ -115,7 +113,7 @@ class TreeGrower {
     int64_t first_node = 0;
     for (int level = 0; level < depth; ++level) {
       const int64_t width = leaf_count_of(level);
-      const int64_t columns_per_block = n_rows_ > 4096 ? 1 : data_.n_columns;
+      const int64_t columns_per_block = data_.n_samples > 4096 ? 1 : data_.n_columns;
       parallel_for(
           block_count(data_.n_columns, columns_per_block), n_threads_,
           [&](int64_t block) {
@@ -135,7 +133,7 @@ class TreeGrower {
         tree_.bin[first_node + k] = best.bin;
         tree_.gain[first_node + k] = best.gain;
       }
-      for (int64_t i = 0; i < n_rows_; ++i) {
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
         const int64_t k = node_of_row_[i], node = first_node + k, j = tree_.column[node];
         const bool goes_right = j >= 0 && data_.bins[j * data_.n_samples + i] > tree_.bin[node];
         node_of_row_[i] = static_cast<int16_t>(2 * k + (goes_right ? 1 : 0));
@@ -166,13 +164,13 @@ class TreeGrower {
     double* histogram = scratch.histogram.data();
     std::fill_n(histogram, width * n_bins * cell, 0.0);
     if (n_outputs_ == 1 && weight == nullptr) {
-      for (int64_t i = 0; i < n_rows_; ++i) {
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
         double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * 2;
         h[0] += 1.0;
         h[1] += static_cast<double>(target[i]);
       }
     } else {
-      for (int64_t i = 0; i < n_rows_; ++i) {
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
         double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * cell;
         const double w = weight ? static_cast<double>(weight[i]) : 1.0;
         h[0] += w;
@@ -225,7 +223,7 @@ class TreeGrower {
   }
 
   BinnedColumns<T> data_;
-  int64_t n_rows_, n_outputs_;
+  int64_t n_outputs_;
   int n_threads_;
   Interrupt* interrupt_;
   std::vector<int16_t> node_of_row_;

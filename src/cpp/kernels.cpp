@@ -5,7 +5,7 @@
 
 #include "greedy.hpp"
 #include "joint.hpp"
-#include "lasso.hpp"
+#include "linear.hpp"
 #include "predict.hpp"
 
 #define SB_QUOTE_(x) #x
@@ -61,13 +61,15 @@ template <typename T>
 constexpr Kernels<T> kernels() {
   return {&leaf_probabilities<T>, &call_tree_output<T>, &call_tree_gradients<T>,
           &bin_columns<T>,        &call_fit_greedy<T>,  &call_pilot_gains<T>,
-          &call_fit_joint<T>,     &predict<T>,          &predict_each<T>};
+          &call_fit_joint<T>,     &predict<T>,          &predict_each<T>,
+          &weighted_means<T>,     &moments<T>,          &linear_outputs<T>};
 }
 
 }  // namespace
 
 const KernelTable& kernel_table() {
-  static const KernelTable table{SB_QUOTE(SB_ISA), kernels<float>(), kernels<double>(), &lasso_path};
+  static const KernelTable table{SB_QUOTE(SB_ISA), kernels<float>(), kernels<double>(),
+                                 &lasso_path,      &ridge_path,      &relaxed_path};
   return table;
 }
 

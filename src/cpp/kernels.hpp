@@ -26,6 +26,13 @@ struct Kernels {
                     T* q, T* output, double* loss_trace);
   void (*predict)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*predict_each)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
+  void (*weighted_means)(const T* x, const T* weight, int64_t n_columns, int64_t n_samples, int n_threads,
+                         double* mean);
+  void (*moments)(const T* x, const T* y, const T* weight, int64_t n_columns, int64_t n_outputs, int64_t n_samples,
+                  const double* mean_x, const double* mean_y, int n_threads, Interrupt* interrupt, double* gram,
+                  double* cross);
+  void (*linear_outputs)(const double* coefficients, const double* intercepts, int64_t n_models, const T* x,
+                         int64_t n_columns, int64_t n_samples, int n_threads, double* out);
 };
 
 struct KernelTable {
@@ -34,6 +41,10 @@ struct KernelTable {
   Kernels<double> f64;
   void (*lasso_path)(const double* gram, const double* cross, int64_t n_columns, const double* penalties,
                      int64_t n_penalties, double tolerance, int64_t max_sweeps, double* out);
+  void (*ridge_path)(const double* gram, const double* cross, int64_t n_columns, int64_t n_outputs,
+                     const double* penalties, int64_t n_penalties, Interrupt* interrupt, double* out);
+  void (*relaxed_path)(const double* gram, const double* cross, int64_t n_columns, const double* path, int64_t n_stages,
+                       double limit, double ridge, double* out);
 };
 
 namespace baseline {

@@ -28,12 +28,14 @@
 #define SB_SIMD_SUM(x)
 #define SB_SIMD_MAX(x)
 #define SB_RESTRICT __restrict
+#define SB_NOINLINE __declspec(noinline)
 #else
 #define SB_STRINGIFY(x) #x
 #define SB_SIMD _Pragma("omp simd")
 #define SB_SIMD_SUM(x) _Pragma(SB_STRINGIFY(omp simd reduction(+ : x)))
 #define SB_SIMD_MAX(x) _Pragma(SB_STRINGIFY(omp simd reduction(max : x)))
 #define SB_RESTRICT __restrict__
+#define SB_NOINLINE __attribute__((noinline))
 #endif
 
 namespace softboost {

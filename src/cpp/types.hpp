@@ -26,7 +26,6 @@ struct GreedySettings {
   bool detrended_candidate = false;    // also grow a tree on what a ridge fit on 4 columns leaves over
   double min_leaf_weight = 5.0;
   int64_t n_selection_rows = 4096;  // leave-one-out errors are computed on the first so many rows
-  int64_t n_growth_rows = 16384;    // splits are searched on the first so many rows
 };
 
 enum class TransformKind : int { identity = 0, diagonal = 1, linear = 2 };

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
-from ._tree import GreedyTrees, SoftTree, TrainingData, WeakLearner, apply_transform, ridge_leaves
+from ._tree import GreedyTrees, SoftTree, TrainingData, WeakLearner, apply_transform, flattened, ridge_leaves
 from .losses import Loss
 from .transforms import Transform
 
@@ -29,6 +29,7 @@ __all__ = ["Boosted", "Path", "boost", "pilot_ranking"]
 
 Array = NDArray[Any]
 MAX_ROWS_PER_TREE = 2**16
+ROWS_IN_ORDER = 4096  # up to here the kernel looks at all rows for everything
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,20 @@ class Boosted:
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
         """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
-        X = np.ascontiguousarray(X[self.columns])
-        return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
+        trees = self.trees_on_columns(len(self.rounds))
+        if trees is None:
+            X = np.ascontiguousarray(X[self.columns])
+            return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
+        n_features, n_outputs = len(X), trees[0].leaf_values.shape[1]
+        packed = _kernels.pack_ensemble(
+            X.dtype,
+            offset=np.zeros(n_features),
+            scale=np.ones(n_features),
+            intercept=np.zeros(n_outputs),
+            coefficients=np.zeros((n_outputs, n_features)),
+            **flattened(trees),
+        )
+        return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
 
     def _add(self, X: Array, theta: Array | None, tree: SoftTree, n_threads: int) -> Array:
         transform = self.path.transform
@@ -115,19 +128,21 @@ class _Part:
 
 
 def _deal(
-    X: Array, y: Array, weight: Array | None, raw: Array, rng: np.random.Generator, n_threads: int
+    X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, rng: np.random.Generator, n_threads: int
 ) -> list[_Part]:
-    """All rows as one part, or, beyond MAX_ROWS_PER_TREE, as equal random parts that rounds take in turn."""
+    """The rows as one part, or, beyond MAX_ROWS_PER_TREE, as equal random parts that rounds take in turn.
+
+    Where a tree looks at the first rows only to decide something, they are in random order.
+    """
     n = X.shape[1]
-    n_parts = math.ceil(n / MAX_ROWS_PER_TREE)
-    if n_parts == 1:
-        data = TrainingData(np.ascontiguousarray(X), weight, n_threads)
+    if n <= min(ROWS_IN_ORDER, MAX_ROWS_PER_TREE):
+        data = TrainingData(np.ascontiguousarray(X[columns]), weight, n_threads)
         return [_Part(data, np.ascontiguousarray(y), np.array(raw, order="C"))]
     parts = []
-    for rows in np.array_split(rng.permutation(n), n_parts):
-        rows = np.sort(rows)
-        data = TrainingData(np.ascontiguousarray(X[:, rows]), None if weight is None else weight[rows], n_threads)
-        parts.append(_Part(data, np.ascontiguousarray(y[:, rows]), np.ascontiguousarray(raw[:, rows])))
+    for rows in np.array_split(rng.permutation(n), math.ceil(n / MAX_ROWS_PER_TREE)):
+        own = None if weight is None else np.ascontiguousarray(weight[rows])
+        chosen = np.stack([X[column].take(rows) for column in columns])
+        parts.append(_Part(TrainingData(chosen, own, n_threads), y[:, rows].copy(), raw[:, rows].copy()))
     return parts
 
 
@@ -162,7 +177,7 @@ def boost(
     columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
     if columns.size == 0:
         return Boosted(path, columns, path.learning_rate)
-    parts = _deal(X[columns], y, weight, raw_prediction, rng, n_threads)
+    parts = _deal(X, columns, y, weight, raw_prediction, rng, n_threads)
     model = Boosted(path, columns, path.learning_rate)
     theta = None
     if previous is not None:

@@ -93,7 +93,7 @@ class Fit:
             n_outputs, n_features = self.y.shape[0], self.X.shape[0]
             self._linear = {"constant": LinearPath(np.zeros((1, n_outputs, n_features)), self.constant()[None])}
         if self._linear is None:
-            self._linear = fit_linear_models(self.X, self.y, self.weight)
+            self._linear = fit_linear_models(self.X, self.y, self.weight, self.n_threads)
             if not isinstance(self.loss, SquaredError):
                 for path in self._linear.values():
                     self._recentre(path)

@@ -19,6 +19,7 @@ __all__ = ["Columns", "is_frame", "read_array", "read_frame"]
 
 Array = NDArray[Any]
 MAX_CATEGORIES = 32
+BLOCK_ROWS = 8192  # rows that are worked on together, so that no copy of all of X is made on the way
 
 
 def is_frame(X: Any) -> bool:
@@ -186,15 +187,23 @@ class Columns:
         extra.append(np.isnan(X[:, self.missing]))
         return np.ascontiguousarray(np.hstack([X, *[e.astype(X.dtype) for e in extra]]))
 
-    def standardised(self, encoded: Array) -> Array:
+    def standardised(self, encoded: Array, dtype: Any = None) -> Array:
         """Feature-major, standardised columns (n_encoded, n_samples), missing values at zero: the mean."""
-        dtype = encoded.dtype
-        out = np.multiply(encoded.T, 0.5, order="C", dtype=dtype)  # halves, because a difference may overflow
-        out -= (0.5 * self.centre).astype(dtype)[:, None]
-        out *= (2.0 / self.spread).astype(dtype)[:, None]
-        if np.isnan(out).any():
-            out[np.isnan(out)] = 0.0
+        own = encoded.dtype
+        out = np.empty(encoded.shape[::-1], dtype=own if dtype is None else dtype)
+        half_centre, scale = (0.5 * self.centre).astype(own)[:, None], (2.0 / self.spread).astype(own)[:, None]
+        for rows in _blocks(len(encoded)):
+            block = np.multiply(encoded[rows].T, 0.5, order="C", dtype=own)  # a difference itself may overflow
+            block -= half_centre
+            block *= scale
+            if np.isnan(block).any():
+                block[np.isnan(block)] = 0.0
+            out[:, rows] = block
         return out
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(begin, begin + BLOCK_ROWS) for begin in range(0, n_rows, BLOCK_ROWS)]
 
 
 def _frequent(values: Array, weight: Array | None) -> list[str]:
@@ -231,16 +240,30 @@ def _centre_and_spread(X: Array, weight: Array | None) -> tuple[Array, Array]:
     spread is lost in rounding counts as constant and gets a spread of one.
     """
     smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse has to be finite
-    X = np.ascontiguousarray(X, dtype=np.float64)  # sums in another order would differ in their last bit
-    present = ~np.isnan(X)
-    w = present.astype(np.float64) if weight is None else present * weight[:, None]
-    total = np.maximum(w.sum(axis=0), 1e-300)
-    with np.errstate(invalid="ignore"):
-        size = np.where(present, np.abs(X), 0.0).max(axis=0, initial=0.0)
+    n_columns = X.shape[1]
+    blocks = _blocks(len(X))
+
+    def block(rows: slice) -> tuple[Array, Array, Array]:
+        values = np.ascontiguousarray(X[rows], dtype=np.float64)  # another order would differ in the last bit
+        present = ~np.isnan(values)
+        return values, present, present.astype(np.float64) if weight is None else present * weight[rows, None]
+
+    size, total = np.zeros(n_columns), np.zeros(n_columns)
+    for rows in blocks:
+        values, present, w = block(rows)
+        with np.errstate(invalid="ignore"):
+            size = np.maximum(size, np.where(present, np.abs(values), 0.0).max(axis=0, initial=0.0))
+        total += w.sum(axis=0)
     size = np.where(size > 0, size, 1.0)
-    scaled = np.where(present, X / size, 0.0)
-    mean = (w * scaled).sum(axis=0) / total
-    deviation = np.where(present, scaled - mean, 0.0)
-    std = np.sqrt((w * deviation**2).sum(axis=0) / total)
+    total = np.maximum(total, 1e-300)
+    mean, variance = np.zeros(n_columns), np.zeros(n_columns)
+    for rows in blocks:
+        values, present, w = block(rows)
+        mean += (w * np.where(present, values / size, 0.0)).sum(axis=0)
+    mean /= total
+    for rows in blocks:
+        values, present, w = block(rows)
+        variance += (w * np.where(present, values / size - mean, 0.0) ** 2).sum(axis=0)
+    std = np.sqrt(variance / total)
     spread = np.where(std > 1e-10, std * size, 1.0)
     return mean * size, np.where((spread > smallest) & np.isfinite(spread), spread, 1.0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import _kernels
 from ._choice import Member, Units
-from ._tree import SoftTree
+from ._tree import SoftTree, flattened
 
 __all__ = ["Ensemble"]
 
@@ -110,24 +110,12 @@ class Ensemble:
 
     def arrays(self, with_trees: bool = True) -> dict[str, Array]:
         """Everything prediction needs, as flat arrays: what the kernel takes and what a model file holds."""
-        trees = self.trees if with_trees else []
-        leaves = []
-        for tree in trees:
-            leaves.append(tree.leaf_values.ravel())
-            if tree.leaf_weights is not None:
-                leaves.append(tree.leaf_weights.ravel())
         return {
             "offset": self.units.centre,
             "scale": 1.0 / self.units.spread,
             "intercept": self.intercept,
             "coefficients": self.coefficients,
-            "depth": np.array([t.depth for t in trees], dtype=np.int32),
-            "linear": np.array([t.leaf_weights is not None for t in trees], dtype=np.uint8),
-            "n_columns": np.array([len(t.columns) for t in trees], dtype=np.int64),
-            "columns": _joined([t.columns for t in trees], np.int32),
-            "gate_weights": _joined([t.gate_weights.ravel() for t in trees], np.float64),
-            "gate_bias": _joined([t.gate_bias for t in trees], np.float64),
-            "leaf": _joined(leaves, np.float64),
+            **flattened(self.trees if with_trees else []),
         }
 
     def column_importances(self) -> Array:
@@ -164,7 +152,3 @@ class Ensemble:
 def _scaled(tree: SoftTree, scale: Array) -> SoftTree:
     slopes = None if tree.leaf_weights is None else tree.leaf_weights * scale[None, :, None]
     return SoftTree(tree.depth, tree.columns, tree.gate_weights, tree.gate_bias, tree.leaf_values * scale, slopes)
-
-
-def _joined(parts: list[Array], dtype: Any) -> Array:
-    return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)

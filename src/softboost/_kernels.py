@@ -30,8 +30,12 @@ __all__ = [
     "joint_settings",
     "lasso_path",
     "leaf_probabilities",
+    "linear_outputs",
+    "moments",
     "pack_ensemble",
     "pilot_gains",
+    "relaxed_path",
+    "ridge_path",
     "tree_gradients",
     "tree_output",
     "use_instruction_set",
@@ -57,7 +61,6 @@ def greedy_settings(
     detrended_candidate: bool = False,
     min_leaf_weight: float = 5.0,
     n_selection_rows: int = 4096,
-    n_growth_rows: int = 16384,
 ) -> Any:
     """Settings of :func:`fit_greedy`; see ``src/cpp/types.hpp`` for what each does."""
     settings = _core.GreedySettings()
@@ -70,7 +73,6 @@ def greedy_settings(
     settings.detrended_candidate = detrended_candidate
     settings.min_leaf_weight = min_leaf_weight
     settings.n_selection_rows = n_selection_rows
-    settings.n_growth_rows = n_growth_rows
     return settings
 
 
@@ -243,6 +245,45 @@ def lasso_path(gram: Array, cross: Array, penalties: Array, tolerance: float = 1
     if gram.shape != (len(cross), len(cross)):
         raise ValueError(f"gram must have shape {(len(cross), len(cross))}, got {gram.shape}")
     return _core.lasso_path(gram, cross, penalties, tolerance, max_sweeps)
+
+
+def moments(
+    x: Array, y: Array, weight: Array | None, n_threads: int = 1, centred: bool = True
+) -> tuple[Array, Array, Array, Array]:
+    """Weighted means of x (n_columns, n_samples) and y (n_outputs, n_samples), and their centred products.
+
+    With ``centred=False`` the means are taken to be zero.
+
+    Returns
+    -------
+    mean_x, mean_y, gram (n_columns, n_columns), cross (n_outputs, n_columns)
+    """
+    _check_samples(x, y, weight)
+    return _core.moments(x, y, weight, centred, n_threads)
+
+
+def ridge_path(gram: Array, cross: Array, penalties: Array) -> Array:
+    """Solutions of (G + penalty I) b = c, shape (n_penalties, n_outputs, n_columns); cross (n_outputs, n_columns)."""
+    if gram.shape != (cross.shape[1], cross.shape[1]):
+        raise ValueError(f"gram must have shape {(cross.shape[1], cross.shape[1])}, got {gram.shape}")
+    return _core.ridge_path(gram, cross, penalties)
+
+
+def relaxed_path(gram: Array, cross: Array, path: Array, limit: float, ridge: float) -> Array:
+    """Least squares on the support of each stage of ``path`` (n_stages, n_columns), same shape.
+
+    Stages with more than ``limit`` coefficients repeat the stage before.
+    """
+    if gram.shape != (len(cross), len(cross)) or path.shape[1] != len(cross):
+        raise ValueError(f"gram {gram.shape}, cross {cross.shape} and path {path.shape} do not fit together")
+    return _core.relaxed_path(gram, cross, path, limit, ridge)
+
+
+def linear_outputs(coefficients: Array, intercepts: Array, x: Array, n_threads: int = 1) -> Array:
+    """Predictions (n_models, n_samples), in double precision, of linear models at x (n_columns, n_samples)."""
+    if coefficients.shape != (len(intercepts), x.shape[0]):
+        raise ValueError(f"coefficients must have shape {(len(intercepts), x.shape[0])}, got {coefficients.shape}")
+    return _core.linear_outputs(coefficients, intercepts, x, n_threads)
 
 
 def pack_ensemble(dtype: Any, **arrays: Array) -> Any:

@@ -20,6 +20,7 @@ Array = NDArray[Any]
 RIDGE_PENALTIES = np.logspace(-3, 4, 29)
 N_LASSO_PENALTIES = 60
 MAX_LASSO_COLUMNS = 256
+MAX_ANCHOR_ROWS = 2**15
 
 
 @dataclass
@@ -29,9 +30,12 @@ class LinearPath:
     coefficients: Array  # (n_stages, n_outputs, n_features)
     intercepts: Array  # (n_stages, n_outputs)
 
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Array, n_threads: int = 1) -> Array:
         """Predictions of all stages at X (n_features, n_samples): shape (n_stages, n_outputs, n_samples)."""
-        return self.coefficients @ X + self.intercepts[..., None]
+        flat = np.ascontiguousarray(self.coefficients.reshape(-1, self.coefficients.shape[2]))
+        intercepts = np.ascontiguousarray(self.intercepts.ravel())
+        out = _kernels.linear_outputs(flat, intercepts, np.ascontiguousarray(X), n_threads)
+        return out.reshape(*self.intercepts.shape, -1)
 
     def stage(self, index: int) -> LinearPath:
         """The path of one stage only."""
@@ -91,7 +95,10 @@ class Anchor:
 
 
 def find_anchor(X: Array, y: Array, weight: Array | None, units: Units) -> Anchor:
-    """The column nearest to y in its own units, all outputs together."""
+    """The column nearest to y in its own units, all outputs together; of many rows, 32,768 evenly spread ones say."""
+    if X.shape[1] > MAX_ANCHOR_ROWS:
+        rows = np.linspace(0, X.shape[1] - 1, MAX_ANCHOR_ROWS).astype(int)
+        X, y, weight = X[:, rows], y[:, rows], None if weight is None else weight[rows]
     X, y = X.astype(np.float64), y.astype(np.float64)
     weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
     share = weight / weight.sum()
@@ -146,114 +153,89 @@ def _in_the_same_units(X: Array, column: int, units: Units, share: Array) -> Arr
 
 @dataclass(frozen=True)
 class _Moments:
-    """Centred Gram matrix and cross products of one fit, shared by all models."""
+    """Means of one fit, and its centred Gram matrix (n_features, n_features) and cross products."""
 
     mean_x: Array
     mean_y: Array
-    X: Array  # centred, times the square root of the weights
-    y: Array
-    total: float
+    gram: Array
+    cross: Array  # (n_outputs, n_features)
 
 
-def _moments(X: Array, y: Array, weight: Array | None) -> _Moments:
-    X, y = X.astype(np.float64), y.astype(np.float64)
-    weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
-    total = float(weight.sum())
-    mean_x, mean_y = X @ weight / total, y @ weight / total
-    root = np.sqrt(weight)
-    return _Moments(mean_x, mean_y, (X - mean_x[:, None]) * root, (y - mean_y[:, None]) * root, total)
-
-
-def _with_intercepts(coefficients: Array, m: _Moments) -> LinearPath:
-    return LinearPath(coefficients, m.mean_y - coefficients @ m.mean_x)
-
-
-def fit_constant(m: _Moments) -> LinearPath:
-    """The mean."""
-    return _with_intercepts(np.zeros((1, len(m.mean_y), len(m.mean_x))), m)
+def _path(coefficients: Array, mean_x: Array, mean_y: Array) -> LinearPath:
+    """Slopes with the intercepts that put the model through the means."""
+    return LinearPath(coefficients, mean_y - (coefficients * mean_x).sum(axis=-1))
 
 
 def fit_ridge(m: _Moments) -> LinearPath:
-    """Ridge regression for 29 penalties from one eigendecomposition of the smaller Gram matrix."""
-    n_features, n_samples = m.X.shape
-    if n_features <= n_samples:
-        values, vectors = np.linalg.eigh(m.X @ m.X.T)
-        cross = vectors.T @ (m.X @ m.y.T)
-    else:
-        values, left = np.linalg.eigh(m.X.T @ m.X)
-        vectors, cross = m.X @ left, left.T @ m.y.T
-    values = np.maximum(values, 0.0)
-    shrunk = cross[None] / (values[None, :, None] + RIDGE_PENALTIES[::-1, None, None])
-    return _with_intercepts((vectors @ shrunk).transpose(0, 2, 1), m)
+    """Ridge regression for 29 penalties."""
+    return _path(_kernels.ridge_path(m.gram, m.cross, np.ascontiguousarray(RIDGE_PENALTIES[::-1])), m.mean_x, m.mean_y)
 
 
-def _lasso_coefficients(m: _Moments) -> tuple[Array, Array]:
-    """Lasso paths (n_outputs, n_penalties, n_kept) on the columns kept, and those columns.
+def fit_wide_ridge(X: Array, y: Array, weight: Array | None, n_threads: int) -> LinearPath:
+    """The same where columns outnumber rows: in the space of the rows, whose Gram matrix is the smaller one."""
+    n_samples = X.shape[1]
+    weight = np.ones(n_samples) if weight is None else weight.astype(np.float64)
+    mean_x, mean_y = (X * weight).sum(axis=1) / weight.sum(), (y * weight).sum(axis=1) / weight.sum()
+    root = np.sqrt(weight)
+    rows = np.ascontiguousarray(((X - mean_x[:, None]) * root).T)
+    _, _, gram, _ = _kernels.moments(rows, np.zeros((1, rows.shape[1])), None, n_threads, centred=False)
+    target = np.ascontiguousarray((y - mean_y[:, None]) * root)
+    duals = _kernels.ridge_path(gram, target, np.ascontiguousarray(RIDGE_PENALTIES[::-1]))
+    flat = duals.reshape(-1, n_samples)
+    slopes = _kernels.linear_outputs(flat, np.zeros(len(flat)), rows, n_threads)
+    return _path(slopes.reshape(*duals.shape[:2], -1), mean_x, mean_y)
 
-    Beyond 256 columns only those of largest correlation take part, so that time grows with the columns and not with
-    their square.
+
+def fit_lasso_and_relaxed(m: _Moments, total: float) -> tuple[Array, Array]:
+    """The lasso path, and least squares on each of its supports (frozen once a support passes half the rows).
+
+    Both as coefficients (n_stages, n_outputs, n_features).
     """
-    cross = m.X @ m.y.T
-    kept = np.arange(len(cross))
-    if len(kept) > MAX_LASSO_COLUMNS:
-        kept = np.sort(np.argsort(-np.abs(cross).max(axis=1), kind="stable")[:MAX_LASSO_COLUMNS])
-    X = m.X[kept]
-    gram = np.ascontiguousarray(X @ X.T)
     paths = []
-    for o in range(m.y.shape[0]):
-        largest = float(np.abs(cross[kept, o]).max(initial=0.0))
-        penalties = largest * np.logspace(0, -3.5, N_LASSO_PENALTIES)
-        paths.append(_kernels.lasso_path(gram, np.ascontiguousarray(cross[kept, o]), penalties))
-    return np.stack(paths), kept
+    for cross in m.cross:
+        penalties = float(np.abs(cross).max(initial=0.0)) * np.logspace(0, -3.5, N_LASSO_PENALTIES)
+        lasso = _kernels.lasso_path(m.gram, cross, penalties)
+        paths.append((lasso, _kernels.relaxed_path(m.gram, cross, lasso, total / 2, 1e-5 * total)))
+    lasso, relaxed = (np.stack(coefficients, axis=1) for coefficients in zip(*paths, strict=True))
+    return lasso, relaxed
 
 
-def _scatter(coefficients: Array, kept: Array, n_features: int) -> Array:
-    """(n_outputs, n_stages, n_kept) to (n_stages, n_outputs, n_features)."""
-    out = np.zeros((coefficients.shape[1], coefficients.shape[0], n_features))
-    out[..., kept] = coefficients.transpose(1, 0, 2)
-    return out
+def fit_linear_models(X: Array, y: Array, weight: Array | None, n_threads: int = 1) -> dict[str, LinearPath]:
+    """All linear models of the default's first level, by name.
 
-
-def fit_lasso_and_relaxed(m: _Moments) -> tuple[LinearPath, LinearPath]:
-    """The lasso path, and least squares on each of its supports (frozen once a support passes half the rows)."""
-    lasso, kept = _lasso_coefficients(m)
-    X = m.X[kept]
-    gram, cross = X @ X.T, X @ m.y.T
-    relaxed = np.zeros_like(lasso)
-    limit = m.total / 2
-    for o in range(lasso.shape[0]):
-        support: Array = np.zeros(len(kept), dtype=bool)
-        for stage in range(lasso.shape[1]):
-            now = lasso[o, stage] != 0
-            if now.sum() > limit or (stage > 0 and np.array_equal(now, support)):
-                relaxed[o, stage] = relaxed[o, stage - 1]
-                continue
-            support = now
-            if support.any():
-                block = gram[np.ix_(support, support)]
-                block[np.diag_indices_from(block)] += 1e-5 * m.total
-                relaxed[o, stage, support] = np.linalg.solve(block, cross[support, o])
-    n_features = len(m.mean_x)
-    return (
-        _with_intercepts(_scatter(lasso, kept, n_features), m),
-        _with_intercepts(_scatter(relaxed, kept, n_features), m),
-    )
-
-
-def fit_zero(m: _Moments) -> LinearPath:
-    """Always zero: in the anchored view, persistence."""
-    shape = (1, len(m.mean_y), len(m.mean_x))
-    return LinearPath(np.zeros(shape), np.zeros(shape[:2]))
-
-
-def fit_linear_models(X: Array, y: Array, weight: Array | None) -> dict[str, LinearPath]:
-    """All linear models of the default's first level, by name."""
-    m = _moments(X, y, weight)
-    lasso, relaxed = fit_lasso_and_relaxed(m)
+    Beyond 256 columns only those of largest correlation take part in the lasso, so that its time grows with the
+    columns and not with their square.
+    """
+    n_features, n_samples = X.shape
+    total = float(n_samples if weight is None else weight.sum(dtype=np.float64))
+    if n_features <= n_samples:
+        m = _Moments(*_kernels.moments(X, y, weight, n_threads))
+        ridge = fit_ridge(m)
+        mean_x, mean_y, cross = m.mean_x, m.mean_y, m.cross
+    else:
+        ridge = fit_wide_ridge(X, y, weight, n_threads)
+        w = np.ones(n_samples) if weight is None else weight.astype(np.float64)
+        mean_x, mean_y = (X * w).sum(axis=1) / total, (y * w).sum(axis=1) / total
+        cross = _kernels.linear_outputs(
+            np.ascontiguousarray((y - mean_y[:, None]) * w), np.zeros(len(y)), np.ascontiguousarray(X.T), n_threads
+        )
+    kept = np.arange(n_features)
+    if n_features > MAX_LASSO_COLUMNS:
+        kept = np.sort(np.argsort(-np.abs(cross).max(axis=0), kind="stable")[:MAX_LASSO_COLUMNS])
+    if n_features > n_samples:
+        m = _Moments(*_kernels.moments(np.ascontiguousarray(X[kept]), y, weight, n_threads))
+    elif len(kept) < n_features:
+        m = _Moments(mean_x[kept], mean_y, np.ascontiguousarray(m.gram[np.ix_(kept, kept)]), m.cross[:, kept].copy())
+    paths = []
+    for coefficients in fit_lasso_and_relaxed(m, total):
+        on_all = np.zeros((*coefficients.shape[:2], n_features))
+        on_all[..., kept] = coefficients
+        paths.append(_path(on_all, mean_x, mean_y))
+    nothing = np.zeros((1, len(mean_y), n_features))
     return {
-        "zero": fit_zero(m),
-        "constant": fit_constant(m),
-        "ridge": fit_ridge(m),
-        "lasso": lasso,
-        "relaxed": relaxed,
+        "zero": LinearPath(nothing, np.zeros((1, len(mean_y)))),  # in the anchored view, persistence
+        "constant": _path(nothing, mean_x, mean_y),
+        "ridge": ridge,
+        "lasso": paths[0],
+        "relaxed": paths[1],
     }

@@ -316,7 +316,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         plain = len(paths) == 1 and not linear_level and self.n_estimators != AUTO
         if plain or self.early_stopping:
             return self._fit_plain(task, paths[0], previous)
-        series = linear_level and is_series(task.X_rows[task.kept], task.y_rows[task.kept])
+        series = linear_level and is_series(*task.first_rows())
         wandering = wanders(y) if series else None
         shuffle = self.shuffle if self.shuffle != AUTO else (False if wandering else "blocks")
         folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ._boosting import Boosted
+from ._boosting import MAX_ROWS_PER_TREE, Boosted
 from ._columns import Columns, is_frame, read_array, read_frame
 from ._linear import Units
 from ._progress import Progress
-from ._validation import check_weight, hinted, resolve_n_threads, resolve_seed
+from ._validation import ROWS_TO_KNOW_A_SERIES, check_weight, hinted, resolve_n_threads, resolve_seed
 from .losses import Loss, make_loss
 
 __all__ = ["Task", "Watch", "check_columns"]
@@ -192,17 +192,28 @@ class Task:
     def standardised(self) -> Rows:
         """X (n_columns, n_samples), y (n_outputs, n_samples) and weights, all in working units."""
         if self._standardised is None:
-            X = self.columns.standardised(self.encoded)
-            weight = None if self.weight is None else self.weight.astype(X.dtype)
-            self._standardised = X, self._standard_y(self.y), weight
+            dtype = self._working_precision()
+            X = self.columns.standardised(self.encoded, dtype)
+            weight = None if self.weight is None else self.weight.astype(dtype)
+            self._standardised = X, self._standard_y(self.y).astype(dtype, copy=False), weight
         return self._standardised
+
+    def _working_precision(self) -> Any:
+        """Many rows are learned from in single precision, in which their noise is far above the rounding."""
+        many = self.bounded and len(self.encoded) > MAX_ROWS_PER_TREE
+        return np.dtype(np.float32) if many else self.encoded.dtype
+
+    def first_rows(self, most: int = ROWS_TO_KNOW_A_SERIES) -> tuple[Array, Array]:
+        """The first rows of positive weight of X and y as they came."""
+        kept = self.kept[:most]
+        return self.X_rows[kept], self.y_rows[kept]
 
     def hold_out(self, model: Any) -> tuple[Rows, Rows | None]:
         """Rows to train on, and rows to watch: those of eval_set or, for early stopping, some of the training rows."""
         X, y, weight = self.standardised()
         if self.eval_rows is not None:
             X_eval, y_eval = self.eval_rows
-            X_eval = self.columns.standardised(X_eval.astype(self.encoded.dtype))
+            X_eval = self.columns.standardised(X_eval.astype(self.encoded.dtype), X.dtype)
             return (X, y, weight), (X_eval, self._standard_y(y_eval).astype(y.dtype), None)
         if not model.early_stopping:
             return (X, y, weight), None

@@ -27,6 +27,7 @@ __all__ = [
     "TrainingData",
     "WeakLearner",
     "apply_transform",
+    "flattened",
     "ridge_leaves",
 ]
 
@@ -115,6 +116,28 @@ class SoftTree:
         return SoftTree(self.depth, columns, on_x(self.gate_weights), gate_bias, values, slopes)
 
 
+def flattened(trees: list[SoftTree]) -> dict[str, Array]:
+    """Trees end to end as the prediction kernel takes them; see ``Ensemble`` in ``src/cpp/types.hpp``."""
+    leaves = []
+    for tree in trees:
+        leaves.append(tree.leaf_values.ravel())
+        if tree.leaf_weights is not None:
+            leaves.append(tree.leaf_weights.ravel())
+    return {
+        "depth": np.array([t.depth for t in trees], dtype=np.int32),
+        "linear": np.array([t.leaf_weights is not None for t in trees], dtype=np.uint8),
+        "n_columns": np.array([len(t.columns) for t in trees], dtype=np.int64),
+        "columns": _joined([t.columns for t in trees], np.int32),
+        "gate_weights": _joined([t.gate_weights.ravel() for t in trees], np.float64),
+        "gate_bias": _joined([t.gate_bias for t in trees], np.float64),
+        "leaf": _joined(leaves, np.float64),
+    }
+
+
+def _joined(parts: list[Array], dtype: Any) -> Array:
+    return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)
+
+
 @dataclass
 class TrainingData:
     """The rows of one fit: X (n_features, n_samples), the weights, and the bins of X once they are needed."""
@@ -123,7 +146,7 @@ class TrainingData:
     weight: Array | None
     n_threads: int = 1
     _bins: Any = None
-    settings: dict[Any, Any] = field(default_factory=dict)
+    _settings: tuple[Any, Any] = (None, None)  # a learner, and the kernel's settings for it
 
     @property
     def bins(self) -> Any:
@@ -193,9 +216,9 @@ class GreedyTrees:
 
     def settings(self, data: TrainingData) -> Any:
         """Settings of the kernel; the same for every round of one fit, so made once."""
-        if self in data.settings:
-            return data.settings[self]
-        data.settings[self] = _kernels.greedy_settings(
+        if data._settings[0] is self:
+            return data._settings[1]
+        settings = _kernels.greedy_settings(
             depth=self.depth,
             shallower=self.shallower and self.depth > 1,
             sharpness=self.sharpness,
@@ -205,7 +228,8 @@ class GreedyTrees:
             detrended_candidate=self.detrended_candidate,
             min_leaf_weight=_min_leaf_weight(data),
         )
-        return data.settings[self]
+        data._settings = (self, settings)
+        return settings
 
     def fit(
         self,
@@ -264,7 +288,7 @@ class GradientTrees:
     ) -> Fitted:
         """Fit a tree on (Q_{k-1} X, target), and move Q to Q_k along with it."""
         # Steps have a fixed length in Adam, so the target is brought to unit size and the leaves back to the target's.
-        size = float(np.sqrt(np.average(np.mean(target**2, axis=0), weights=data.weight)))
+        size = math.sqrt(float(_mean(np.mean(target**2, axis=0), data.weight)))
         size = size if size > 0 else 1.0
         scaled = np.ascontiguousarray(target / size)
         z = data.X if transform is None else apply_transform(transform, theta, data.X)
@@ -310,8 +334,8 @@ class GradientTrees:
         _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
             z, bins, target, data.weight, settings, data.n_threads
         )
-        centred = z - np.average(z, axis=1, weights=data.weight)[:, None]
-        spread = np.sqrt(np.average(centred**2, axis=1, weights=data.weight))
+        centred = z - _mean(z, data.weight)[:, None]
+        spread = np.sqrt(_mean(centred**2, data.weight))
         slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)
         gate_weights = np.zeros((2**self.depth - 1, z.shape[0]), dtype=z.dtype)
         gate_weights[:, columns] = unit_weights * slope[columns]
@@ -380,6 +404,11 @@ class GradientTrees:
 
     def _solved(self, tree: SoftTree, z: Array, target: Array, weight: Array) -> SoftTree:
         return tree.with_leaves(ridge_leaves(tree.leaf_basis(z), target, weight, self.ridge))
+
+
+def _mean(values: Array, weight: Array | None) -> Array:
+    """Weighted mean over samples, the last axis."""
+    return values.mean(axis=-1) if weight is None else (values * weight).sum(axis=-1) / weight.sum()
 
 
 def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float) -> Array:

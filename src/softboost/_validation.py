@@ -29,6 +29,8 @@ __all__ = [
 
 Array = NDArray[Any]
 MAX_ROWS_FOR_FOLDS = 5000
+MAX_TRAINING_ROWS = 2**15  # of the one hold-out beyond that
+ROWS_TO_KNOW_A_SERIES = 20_000
 FORWARD_START = 0.4
 
 
@@ -154,7 +156,8 @@ def is_series(X: Array, y: Array) -> bool:
 def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
     """Pairs of (training rows, judged rows), counted within the rows ``kept`` (those of positive weight).
 
-    Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond. ``shuffle="blocks"`` cuts the rows into
+    Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond, thinned out to at most 32,768 rows to
+    train on and 16,384 to judge on: what is chosen on so many hardly changes on more. ``shuffle="blocks"`` cuts the rows into
     contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is judged on.
     """
     place = np.full(len(X), -1)
@@ -194,21 +197,24 @@ def _integer_cv(n_splits: int, shuffle: Any, seed: int) -> BaseCrossValidator:
 def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]:
     rows = np.arange(n)
     if n > MAX_ROWS_FOR_FOLDS:
-        n_held = n // 5
         if shuffle is False:
-            return [(rows[:-n_held], rows[-n_held:])]
-        if shuffle is True:
-            rows = np.random.default_rng(seed).permutation(n)
-            return [(np.sort(rows[n_held:]), np.sort(rows[:n_held]))]
-        # ten blocks spread over the rows, each judged as a whole
-        held = (rows * 50 // n) % 5 == 2
-        return [(rows[~held], rows[held])]
+            held = rows >= n - n // 5
+        elif shuffle is True:
+            held = np.random.default_rng(seed).permutation(n) < n // 5
+        else:  # ten blocks spread over the rows, each judged as a whole
+            held = (rows * 50 // n) % 5 == 2
+        return [(_thinned(rows[~held], MAX_TRAINING_ROWS), _thinned(rows[held], MAX_TRAINING_ROWS // 2))]
     n_splits = min(5, n)
     if n_splits < 2:
         return []
     if shuffle is False:
         return _forward_folds(n)
     return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))
+
+
+def _thinned(rows: Array, most: int) -> Array:
+    """At most so many of the rows, evenly spread."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
 def _forward_folds(n: int, n_folds: int = 5) -> list[tuple[Array, Array]]:
