@@ -75,10 +75,11 @@ struct Bins {
   std::vector<uint8_t> bins;
   std::vector<int32_t> count;
   std::vector<T> threshold;
+  std::vector<int32_t> order;  // empty where there are too many rows
   int64_t n_columns, n_samples;
 
   softboost::BinnedColumns<T> view() const {
-    return {bins.data(), count.data(), threshold.data(), n_columns, n_samples};
+    return {bins.data(), count.data(), threshold.data(), order.empty() ? nullptr : order.data(), n_columns, n_samples};
   }
 };
 
@@ -301,9 +302,11 @@ void register_fit(nb::module_& m, const char* bins_name) {
         out.bins.resize(columns.size());
         out.count.resize(columns.shape(0));
         out.threshold.resize(columns.shape(0) * softboost::kMaxBins);
+        if (out.n_samples <= softboost::kMaxSorted) out.order.resize(columns.size());
         run_interruptibly([&](softboost::Interrupt* interrupt) {
           kernels<T>().bin_columns(columns.data(), out.n_columns, out.n_samples, max_bins, n_threads, interrupt,
-                                   out.bins.data(), out.count.data(), out.threshold.data());
+                                   out.bins.data(), out.count.data(), out.threshold.data(),
+                                   out.order.empty() ? nullptr : out.order.data());
         });
         return out;
       },

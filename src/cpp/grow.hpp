@@ -60,15 +60,25 @@ void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int
   }
 }
 
+// order: the rows by bin, and within a bin as they come
+inline void sort_by_bin(const uint8_t* bins, int64_t n, int32_t* order) {
+  int32_t first[kMaxBins + 1] = {};
+  for (int64_t i = 0; i < n; ++i) ++first[bins[i] + 1];
+  for (int64_t b = 0; b < kMaxBins; ++b) first[b + 1] += first[b];
+  for (int64_t i = 0; i < n; ++i) order[first[bins[i]]++] = static_cast<int32_t>(i);
+}
+
+// `order` (n_columns, n_samples) may be null.
 template <typename T>
 void bin_columns(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
-                 Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold) {
+                 Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold, int32_t* order) {
   parallel_for(
       n_columns, n_threads,
       [&](int64_t j) {
         std::vector<T> sorted;
         bin_column(columns + j * n_samples, n_samples, max_bins, bins + j * n_samples, count + j,
                    threshold + j * kMaxBins, sorted);
+        if (order) sort_by_bin(bins + j * n_samples, n_samples, order + j * n_samples);
       },
       interrupt);
 }
@@ -113,11 +123,12 @@ class TreeGrower {
     int64_t first_node = 0;
     for (int level = 0; level < depth; ++level) {
       const int64_t width = leaf_count_of(level);
+      if (data_.order) place_nodes(width);
       const int64_t columns_per_block = data_.n_samples > 4096 ? 1 : data_.n_columns;
       parallel_for(
           block_count(data_.n_columns, columns_per_block), n_threads_,
           [&](int64_t block) {
-            Scratch scratch(width, 1 + n_outputs_);
+            Scratch scratch(width, n_outputs_, data_.order ? data_.n_samples : 0);
             const int64_t end = std::min((block + 1) * columns_per_block, data_.n_columns);
             for (int64_t j = block * columns_per_block; j < end; ++j)
               search_column(j, width, target, weight, min_leaf_weight, smallest_gain, scratch);
@@ -146,66 +157,190 @@ class TreeGrower {
  private:
   static int64_t leaf_count_of(int depth) { return int64_t{1} << depth; }
 
-  // Scratch of one thread's search: sums per node and bin, and their running sums over the bins of one node.
+  // A node while rows are walked in order: its sums, and the place and bin of its last threshold.
+  struct Walk {
+    double weight = 0, sum = 0;
+    int32_t place = 0, bin = -1;
+  };
+
+  // Scratch of one thread's search.
   struct Scratch {
     std::vector<double> histogram;  // (width, n_bins, 1 + n_outputs): weight and sums of the target
-    std::vector<double> running;    // (1 + n_outputs, kMaxBins)
-    std::vector<double> gain;       // (kMaxBins,)
-    Scratch(int64_t width, int64_t cell)
-        : histogram(static_cast<size_t>(width * kMaxBins * cell)), running(static_cast<size_t>(cell * kMaxBins)),
-          gain(static_cast<size_t>(kMaxBins)) {}
+    std::vector<double> running;    // (1 + n_outputs, length): the same up to each threshold, node after node
+    std::vector<double> gain;       // (length,)
+    std::vector<int32_t> bin;       // (length,): the threshold
+    std::vector<int32_t> last;      // (width,): end of each node's thresholds
+    std::vector<Walk> nodes;        // (width,)
+    int64_t length;
+    Scratch(int64_t width, int64_t n_outputs, int64_t n_sorted)
+        : histogram(static_cast<size_t>(n_sorted > 0 ? 0 : width * kMaxBins * (1 + n_outputs))),
+          length(std::max(n_sorted, kMaxBins)) {
+      running.resize(static_cast<size_t>((1 + n_outputs) * length));
+      gain.resize(static_cast<size_t>(length));
+      bin.resize(static_cast<size_t>(length));
+      last.resize(static_cast<size_t>(width));
+    }
   };
 
   // Best split of each of the level's `width` nodes on column j.
   void search_column(int64_t j, int64_t width, const T* target, const T* weight, double min_leaf_weight,
                      double smallest_gain, Scratch& scratch) {
+    if (data_.order) {
+      walk_sorted(j, width, target, weight, scratch);
+    } else {
+      fill_histogram(j, width, target, weight, scratch);
+    }
+    const int64_t n_bins = data_.count[j];
+    for (int64_t k = 0; k < width; ++k) {
+      const int64_t first = data_.order ? first_of_node_[k] : 0;
+      const int64_t end = data_.order ? scratch.last[k] : n_bins;
+      if (!data_.order) sum_up(scratch.histogram.data() + k * n_bins * (1 + n_outputs_), n_bins, scratch);
+      Split best = scan(first, end - first, min_leaf_weight, smallest_gain, scratch);
+      if (best.gain > 0) {
+        best.column = static_cast<int32_t>(j);
+        if (data_.order) best.bin = scratch.bin[first + best.bin];
+      }
+      best_[static_cast<size_t>(j * width + k)] = best;
+    }
+  }
+
+  void fill_histogram(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
     const int64_t n = data_.n_samples, n_bins = data_.count[j], cell = 1 + n_outputs_;
     const uint8_t* bins = data_.bins + j * n;
     double* histogram = scratch.histogram.data();
     std::fill_n(histogram, width * n_bins * cell, 0.0);
     if (n_outputs_ == 1 && weight == nullptr) {
-      for (int64_t i = 0; i < data_.n_samples; ++i) {
+      for (int64_t i = 0; i < n; ++i) {
         double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * 2;
         h[0] += 1.0;
         h[1] += static_cast<double>(target[i]);
       }
-    } else {
-      for (int64_t i = 0; i < data_.n_samples; ++i) {
-        double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * cell;
-        const double w = weight ? static_cast<double>(weight[i]) : 1.0;
-        h[0] += w;
-        for (int64_t o = 0; o < n_outputs_; ++o) h[1 + o] += w * static_cast<double>(target[o * n + i]);
-      }
+      return;
     }
-    for (int64_t k = 0; k < width; ++k) {
-      Split best = scan(histogram + k * n_bins * cell, n_bins, min_leaf_weight, smallest_gain, scratch);
-      if (best.gain > 0) best.column = static_cast<int32_t>(j);
-      best_[static_cast<size_t>(j * width + k)] = best;
+    for (int64_t i = 0; i < n; ++i) {
+      double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * cell;
+      const double w = weight ? static_cast<double>(weight[i]) : 1.0;
+      h[0] += w;
+      for (int64_t o = 0; o < n_outputs_; ++o) h[1 + o] += w * static_cast<double>(target[o * n + i]);
     }
   }
 
-  // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
-  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. Running sums first, so that gains are then
-  // computed bin beside bin.
-  Split scan(const double* node, int64_t n_bins, double min_leaf_weight, double smallest_gain, Scratch& scratch) const {
-    const int64_t cell = 1 + n_outputs_, n_cuts = n_bins - 1;
-    double* SB_RESTRICT weight = scratch.running.data();
-    double* SB_RESTRICT gain = scratch.gain.data();
+  // running sums over the bins of one node
+  void sum_up(const double* node, int64_t n_bins, Scratch& scratch) const {
+    const int64_t cell = 1 + n_outputs_;
+    double* running = scratch.running.data();
+    if (cell == 2) {
+      double weight = 0, sum = 0;
+      for (int64_t b = 0; b < n_bins; ++b) {
+        running[b] = weight += node[2 * b];
+        running[scratch.length + b] = sum += node[2 * b + 1];
+      }
+      return;
+    }
     for (int64_t c = 0; c < cell; ++c) {
       double sum = 0;
-      double* running = weight + c * kMaxBins;
-      for (int64_t b = 0; b < n_bins; ++b) running[b] = sum += node[b * cell + c];
+      for (int64_t b = 0; b < n_bins; ++b) running[c * scratch.length + b] = sum += node[b * cell + c];
     }
+  }
+
+  // The same without bins in between, for few rows: rows in the order of the column, each added to its node.
+  void walk_sorted(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
+    if (n_outputs_ > 1) {
+      walk<false>(j, width, target, weight, scratch);
+    } else if (weight) {
+      walk<true>(j, width, target, weight, scratch);
+    } else {
+      walk_plain(j, width, target, scratch);
+    }
+  }
+
+  void begin_walk(int64_t width, Scratch& scratch) const {
+    scratch.nodes.assign(static_cast<size_t>(width), Walk{});
+    for (int64_t k = 0; k < width; ++k) scratch.nodes[k].place = first_of_node_[k] - 1;
+  }
+
+  void end_walk(int64_t width, Scratch& scratch) const {
+    for (int64_t k = 0; k < width; ++k) scratch.last[k] = scratch.nodes[k].place + 1;
+  }
+
+  // one output, no weights: the loop that most fits spend their time in
+  void walk_plain(int64_t j, int64_t width, const T* SB_RESTRICT target, Scratch& scratch) const {
+    const int64_t n = data_.n_samples;
+    const uint8_t* SB_RESTRICT bins = data_.bins + j * n;
+    const int32_t* SB_RESTRICT order = data_.order + j * n;
+    const int16_t* SB_RESTRICT node_of_row = node_of_row_.data();
+    double* SB_RESTRICT weights = scratch.running.data();
+    double* SB_RESTRICT sums = weights + scratch.length;
+    int32_t* SB_RESTRICT thresholds = scratch.bin.data();
+    begin_walk(width, scratch);
+    Walk* SB_RESTRICT nodes = scratch.nodes.data();
+    for (int64_t r = 0; r < n; ++r) {
+      const int64_t i = order[r];
+      const int32_t b = bins[i];
+      Walk& node = nodes[node_of_row[i]];
+      const int32_t place = node.place + (node.bin != b);  // rows of one bin share a threshold
+      const double w = node.weight + 1.0, s = node.sum + static_cast<double>(target[i]);
+      node.place = place;
+      node.bin = b;
+      node.weight = w;
+      node.sum = s;
+      weights[place] = w;
+      sums[place] = s;
+      thresholds[place] = b;
+    }
+    end_walk(width, scratch);
+  }
+
+  template <bool single>
+  void walk(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
+    const int64_t n = data_.n_samples, n_outputs = single ? 1 : n_outputs_;
+    const uint8_t* bins = data_.bins + j * n;
+    const int32_t* order = data_.order + j * n;
+    double* running = scratch.running.data();
+    begin_walk(width, scratch);
+    scratch.histogram.assign(static_cast<size_t>(width * n_outputs), 0.0);
+    for (int64_t r = 0; r < n; ++r) {
+      const int64_t i = order[r], k = node_of_row_[i];
+      Walk& node = scratch.nodes[k];
+      const int32_t b = bins[i];
+      const double w = weight ? static_cast<double>(weight[i]) : 1.0;
+      node.place += node.bin != b;
+      node.bin = b;
+      running[node.place] = node.weight += w;
+      for (int64_t o = 0; o < n_outputs; ++o)
+        running[(1 + o) * scratch.length + node.place] = scratch.histogram[k * n_outputs + o] +=
+            w * static_cast<double>(target[o * n + i]);
+      scratch.bin[node.place] = b;
+    }
+    end_walk(width, scratch);
+  }
+
+  // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
+  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. `bin` of the answer counts from `first`.
+  Split scan(int64_t first, int64_t n_thresholds, double min_leaf_weight, double smallest_gain,
+             Scratch& scratch) const {
+    const int64_t n_cuts = n_thresholds - 1;
     Split best;
-    const double total = weight[n_bins - 1], margin = min_leaf_weight - 1e-9;
-    if (n_cuts < 1 || total < 2 * margin) return best;
+    if (n_cuts < 1) return best;
+    const double* SB_RESTRICT weight = scratch.running.data() + first;
+    double* SB_RESTRICT gain = scratch.gain.data();
+    const double total = weight[n_cuts], margin = min_leaf_weight - 1e-9;
+    if (total < 2 * margin) return best;
     for (int64_t o = 0; o < n_outputs_; ++o) {
-      const double* SB_RESTRICT running = weight + (1 + o) * kMaxBins;
-      const double mean = running[n_bins - 1] / total;
-      SB_SIMD
-      for (int64_t b = 0; b < n_cuts; ++b) {
-        const double difference = running[b] - mean * weight[b];
-        gain[b] = (o > 0 ? gain[b] : 0.0) + difference * difference;
+      const double* SB_RESTRICT running = weight + (1 + o) * scratch.length;
+      const double mean = running[n_cuts] / total;
+      if (o == 0) {
+        SB_SIMD
+        for (int64_t b = 0; b < n_cuts; ++b) {
+          const double difference = running[b] - mean * weight[b];
+          gain[b] = difference * difference;
+        }
+      } else {
+        SB_SIMD
+        for (int64_t b = 0; b < n_cuts; ++b) {
+          const double difference = running[b] - mean * weight[b];
+          gain[b] += difference * difference;
+        }
       }
     }
     double largest = 0;
@@ -222,11 +357,19 @@ class TreeGrower {
     return best;
   }
 
+  // Where the thresholds of each node begin when rows are walked in order: behind as many places as rows before.
+  void place_nodes(int64_t width) {
+    first_of_node_.assign(static_cast<size_t>(width + 1), 0);
+    for (int16_t k : node_of_row_) ++first_of_node_[k + 1];
+    for (int64_t k = 0; k < width; ++k) first_of_node_[k + 1] += first_of_node_[k];
+  }
+
   BinnedColumns<T> data_;
   int64_t n_outputs_;
   int n_threads_;
   Interrupt* interrupt_;
   std::vector<int16_t> node_of_row_;
+  std::vector<int32_t> first_of_node_;
   std::vector<Split> best_;
   HardTree tree_;
 };

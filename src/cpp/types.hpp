@@ -66,6 +66,7 @@ struct TreePointers {
 };
 
 constexpr int64_t kMaxBins = 256;
+constexpr int64_t kMaxSorted = 1024;  // up to so many rows splits are searched along sorted rows, beyond in histograms
 
 // Columns cut into at most 256 bins. With at most 256 distinct values every value has its own bin, so the search
 // over bins is then the exact search over all thresholds.
@@ -74,6 +75,7 @@ struct BinnedColumns {
   const uint8_t* bins;   // (n_columns, n_samples)
   const int32_t* count;  // (n_columns,) number of bins
   const T* threshold;    // (n_columns, 256): bin b is at or below threshold[b]
+  const int32_t* order;  // (n_columns, n_samples): rows by bin; null beyond kMaxSorted rows
   int64_t n_columns;
   int64_t n_samples;
 };

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor, ExtraTreeRegressor
 
 __all__ = ["LIBRARIES", "Library", "Nodes", "from_description", "library_of"]
 
@@ -336,7 +335,7 @@ class ScikitLearn(Library):
     """Decision trees of scikit-learn."""
 
     name, module = "tree", "sklearn.tree"
-    class_names = (DecisionTreeRegressor.__name__, ExtraTreeRegressor.__name__)
+    class_names = ("DecisionTreeRegressor", "ExtraTreeRegressor")
     threads = None
 
     @classmethod
@@ -361,11 +360,10 @@ def library_of(estimator: Any) -> type[Library]:
     """The library of an estimator, or of a name."""
     if isinstance(estimator, str) and estimator in LIBRARIES and estimator != ScikitLearn.name:
         return LIBRARIES[estimator]
-    if isinstance(estimator, BaseDecisionTree) and type(estimator).__name__.endswith("Regressor"):
-        return ScikitLearn
-    for library in LIBRARIES.values():
-        if any(kind.__name__ in library.class_names for kind in type(estimator).__mro__) and library is not ScikitLearn:
-            return library
+    for library in LIBRARIES.values():  # by names: to import a library in order to ask would take its time
+        for kind in type(estimator).__mro__:
+            if kind.__name__ in library.class_names and kind.__module__.startswith(library.module):
+                return library
     raise ValueError(
         f"weak_learner={estimator!r} is not known; choose 'soft', 'lightgbm', 'xgboost', 'catboost', or pass an "
         "unfitted LGBMRegressor, XGBRegressor, CatBoostRegressor, DecisionTreeRegressor or ExtraTreeRegressor"
