@@ -3,7 +3,7 @@
     python benchmarks/instructions.py            compare with benchmarks/instructions/baseline.json
     python benchmarks/instructions.py --update   count anew and write the baseline
 
-Counts are those of the AVX2 build, which callgrind can run, and hold for one compiler; another one has no baseline here.
+Counts are those of the AVX2 build, which callgrind can run, and hold for one compiler.
 """
 
 from __future__ import annotations
@@ -22,8 +22,16 @@ SOURCES = HERE.parent / "src" / "cpp"
 BASELINE = HERE / "instructions" / "baseline.json"
 KERNELS = ("bin_columns", "fit_greedy", "pilot_gains", "fit_joint", "fit_joint_q", "predict", "linear_models")
 ALLOWED = 1.05  # counts may rise by this much before the baseline has to be written anew
-FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-ffp-contract=fast", "-Wno-psabi",
-         "-pthread"]  # fmt: skip
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-ffp-contract=fast",
+    "-Wno-psabi",
+    "-pthread",
+]
 
 
 def missing() -> str | None:

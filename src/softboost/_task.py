@@ -281,7 +281,7 @@ class Watch:
         self.best_round, self.best = 0, np.inf
         self._raw: dict[str, Array] = {}
         self._X: dict[str, Array] = {}
-        self.progress = Progress(bool(model.verbose), n_rounds, "boosting")
+        self.progress = Progress(bool(model.verbose), n_rounds, "boosting", keep=True)
 
     @property
     def n_rounds(self) -> int:

@@ -157,8 +157,9 @@ def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int
     """Pairs of (training rows, judged rows), counted within the rows ``kept`` (those of positive weight).
 
     Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond, thinned out to at most 32,768 rows to
-    train on and 16,384 to judge on: what is chosen on so many hardly changes on more. ``shuffle="blocks"`` cuts the rows into
-    contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is judged on.
+    train on and 16,384 to judge on: what is chosen on so many hardly changes on more. ``shuffle="blocks"`` cuts the
+    rows into contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is
+    judged on.
     """
     place = np.full(len(X), -1)
     place[kept] = np.arange(len(kept))

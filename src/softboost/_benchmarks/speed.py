@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import platform
 import statistics
@@ -28,6 +30,7 @@ from softboost.presets import bsdt, bsdt_q
 from .peers import TunedLightGBM
 from .speed_kernels import measure_kernels
 from .speed_report import write_report
+from .speed_torch import fit_eagerly
 
 __all__ = ["SECTIONS", "add_arguments", "run", "run_from_args"]
 
@@ -81,7 +84,7 @@ def made_rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[Array, Array]
 
 def lightgbm(n_jobs: int = 1, **params: Any) -> Any:
     """LightGBM at its defaults."""
-    from lightgbm import LGBMRegressor  # noqa: PLC0415
+    from lightgbm import LGBMRegressor
 
     return LGBMRegressor(n_jobs=n_jobs, verbose=-1, **params)
 
@@ -135,9 +138,7 @@ def measure_fit(quick: bool) -> list[Record]:
 
 def _torch_records(X: Array, y: Array, quick: bool) -> list[Record]:
     """The paper's algorithm here and in eager PyTorch, with the same rounds and steps."""
-    try:
-        from .speed_torch import fit_eagerly  # noqa: PLC0415
-    except ImportError:
+    if importlib.util.find_spec("torch") is None:
         return []
     rounds = 1 if quick else 5
     seconds = in_turn(
@@ -247,9 +248,9 @@ def measure_growth(quick: bool) -> list[Record]:
         found = _in_own_process(n_rows, n_columns, 2)
         by_axis[axis].append({"axis": axis, "value": value, **found})
     records: list[Record] = []
-    for axis, found in by_axis.items():
-        slope = np.polyfit(np.log([f["value"] for f in found]), np.log([f["seconds"] for f in found]), 1)[0]
-        first, last = found[0], found[-1]
+    for axis, points_of in by_axis.items():
+        slope = np.polyfit(np.log([f["value"] for f in points_of]), np.log([f["seconds"] for f in points_of]), 1)[0]
+        first, last = points_of[0], points_of[-1]
         records.append(
             {
                 "measure": f"growth of fit time with {axis}, slope from {first['value']:,} to {last['value']:,}",
@@ -258,7 +259,7 @@ def measure_growth(quick: bool) -> list[Record]:
                 "other_seconds": last["lightgbm_seconds"],
                 "ratio": float(slope),
                 "target": 1.1,
-                "points": found,
+                "points": points_of,
             }
         )
     largest = by_axis["rows"][-1]
@@ -314,10 +315,8 @@ def one_fit(n_rows: int, n_columns: int, n_jobs: int) -> None:
 def _peak_memory(reset: bool = False) -> int:
     """Peak resident memory of this process in bytes; with ``reset`` counted anew from now (Linux)."""
     if reset:
-        try:
+        with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            pass
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])

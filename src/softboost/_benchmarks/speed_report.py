@@ -43,7 +43,7 @@ def _seconds(value: float) -> str:
 
 
 def _plot_growth(records: list[Record], path: Path) -> None:
-    import matplotlib.pyplot as plt  # noqa: PLC0415
+    import matplotlib.pyplot as plt
 
     grown = [record for record in records if "points" in record]
     figure, axes = plt.subplots(1, len(grown), figsize=(4.6 * len(grown), 3.4), layout="constrained")

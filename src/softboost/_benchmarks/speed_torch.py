@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 __all__ = ["fit_eagerly"]
@@ -13,8 +12,11 @@ __all__ = ["fit_eagerly"]
 Array = NDArray[Any]
 
 
-def tree_output(z: Any, gate_weights: Any, gate_bias: Any, leaf_values: Any, depth: int) -> Any:
+def tree_output(z: Any, tree: list[Any], depth: int) -> Any:
     """Output of one soft tree at z (n_samples, n_components)."""
+    import torch
+
+    gate_weights, gate_bias, leaf_values = tree
     right = torch.sigmoid(z @ gate_weights.T + gate_bias)
     reach = torch.ones(len(z), 1, dtype=z.dtype)
     first = 0
@@ -36,6 +38,8 @@ def fit_eagerly(
     seed: int = 0,
 ) -> float:
     """Boost soft trees with a square Q, trees and Q moved together by Adam; the final training error."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -60,12 +64,12 @@ def fit_eagerly(
             decay = torch.optim.lr_scheduler.CosineAnnealingLR(adam, n_steps)
             for _ in range(n_steps):
                 adam.zero_grad()
-                loss = 0.5 * (tree_output(inputs @ Q.T, *tree, depth) - residual / size).square().mean()
+                loss = 0.5 * (tree_output(inputs @ Q.T, tree, depth) - residual / size).square().mean()
                 loss.backward()
                 adam.step()
                 decay.step()
             with torch.no_grad():
-                prediction += size * tree_output(inputs @ Q.T, *tree, depth)
+                prediction += size * tree_output(inputs @ Q.T, tree, depth)
         return float((target - prediction).square().mean())
     finally:
         torch.set_num_threads(threads)
