@@ -107,23 +107,25 @@ def test_learns_what_a_linear_model_cannot():
 
 
 def test_is_as_good_as_fitting_from_scratch():
-    rows, test = list(stream(400)), list(stream(200, seed=1))
-    model = OnlineSoftBoostRegressor()
-    learn(model, rows)
-    X, X_test = (np.array([[x[name] for name in NAMES] for x, _ in part]) for part in (rows, test))
-    y, y_test = (np.array([t for _, t in part]) for part in (rows, test))
-    batch = SoftBoostRegressor().fit(X, y)
-    online = np.mean((np.array([model.predict_one(x) for x, _ in test]) - y_test) ** 2) ** 0.5
-    assert online < 1.1 * np.mean((batch.predict(X_test) - y_test) ** 2) ** 0.5
+    ratios = []
+    for seed in range(6):  # one draw says little: either model may be lucky
+        rows, test = list(stream(400, seed)), list(stream(200, seed=100 + seed))
+        model = OnlineSoftBoostRegressor()
+        learn(model, rows)
+        X, X_test = (np.array([[x[name] for name in NAMES] for x, _ in part]) for part in (rows, test))
+        y, y_test = (np.array([t for _, t in part]) for part in (rows, test))
+        online = np.array([model.predict_one(x) for x, _ in test])
+        batch = SoftBoostRegressor().fit(X, y).predict(X_test)
+        ratios.append(np.abs(online - y_test).mean() / np.abs(batch - y_test).mean())
+    assert np.exp(np.mean(np.log(ratios))) < 1.1
 
 
 def test_moving_gates_and_transform_helps():
-    def planes(x):  # which plane holds is told by a sign that has no effect of its own
-        return 3 * x["b"] + 2 * x["c"] if x["a"] > 0 else 3 * x["d"] - 2 * x["b"]
-
-    still = OnlineSoftBoostRegressor(gate_learning_rate=0.0, transform_learning_rate=0.0)
-    moving, fixed = (learn(m, stream(700, function=planes)) for m in (OnlineSoftBoostRegressor(), still))
-    assert moving[400:].mean() < fixed[400:].mean()
+    synth = pytest.importorskip("river.datasets.synth", reason="river is not installed")
+    for seed in (1, 2):
+        still = OnlineSoftBoostRegressor(gate_learning_rate=0.0, transform_learning_rate=0.0)
+        moving, fixed = (learn(m, synth.Mv(seed=seed).take(500)) for m in (OnlineSoftBoostRegressor(), still))
+        assert moving[200:].mean() < 0.8 * fixed[200:].mean()
 
 
 def test_after_a_change_of_the_whole_function_is_as_good_as_a_new_model():

@@ -79,7 +79,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         Weight of a row relative to the next one, in (0, 1]. 1 never forgets; 0.99 remembers about 100 rows.
     gate_learning_rate : float, default=0.005
         Length of a row's gradient step on the gates.
-    transform_learning_rate : float, default=0.001
+    transform_learning_rate : float, default=0.005
         Length of a row's gradient step on Q.
     buffer_size : int, default=1000
         Recent rows that are kept to grow trees on, at least 128.
@@ -116,7 +116,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         depth: int = 2,
         forgetting: float = 0.9995,
         gate_learning_rate: float = 0.005,
-        transform_learning_rate: float = 0.001,
+        transform_learning_rate: float = 0.005,
         buffer_size: int = 1000,
         max_features: int = 256,
         seed: int = 0,
