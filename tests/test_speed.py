@@ -2,11 +2,14 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from joblib import Parallel, delayed, effective_n_jobs
 
 from softboost._benchmarks import speed
+from softboost._validation import resolve_n_threads
 from softboost.cli import main
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -61,3 +64,28 @@ def test_kernels_need_no_more_instructions_than_before():
 def test_a_rise_is_told():
     assert instructions.risen({"predict": 104}, {"predict": 100}) == []
     assert instructions.risen({"predict": 106}, {"predict": 100}) == ["predict: 100 -> 106 instructions (+6.0%)"]
+
+
+def test_a_fit_keeps_to_one_thread_unless_told_otherwise():
+    """Processor time beyond the clock's would be that of other threads, those of a linear algebra library too."""
+    X, y = speed.made_rows(400, 150)
+    model = speed.SoftBoostRegressor()
+    model.fit(X, y)
+    clock, processor = time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    clock, processor = time.perf_counter() - clock, time.process_time() - processor
+    assert processor < 1.1 * clock + 0.05
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_workers_of_joblib_do_not_start_threads_of_their_own(backend):
+    found = Parallel(n_jobs=2, backend=backend)(delayed(resolve_n_threads)(-1) for _ in range(4))
+    assert found == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("allowed", "want"), [("1", 1), ("1000", effective_n_jobs(-1)), ("4,2", effective_n_jobs(-1))])
+def test_all_cores_are_those_that_the_environment_allows(monkeypatch, allowed, want):
+    monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+    assert resolve_n_threads(-1) == want
+    assert resolve_n_threads(3) == 3
+    assert resolve_n_threads(None) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit, check_cv
 from sklearn.utils import check_random_state
@@ -119,10 +121,20 @@ def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
 
 
 def resolve_n_threads(n_jobs: Any) -> int:
-    """Threads for n_jobs as joblib counts them: None is one, -1 all cores, and one inside a joblib worker."""
+    """Threads for n_jobs as joblib counts them: None is one, -1 all cores.
+
+    "All" is one inside a worker of joblib, and no more than OMP_NUM_THREADS, by which dask and others say that their
+    workers share the cores.
+    """
     if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}; -1 uses all cores")
-    return int(effective_n_jobs(n_jobs))
+    if n_jobs is not None and n_jobs > 0:
+        return int(n_jobs)
+    if (get_active_backend()[0].nesting_level or 0) > 0:
+        return 1
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    threads = int(effective_n_jobs(n_jobs))
+    return min(threads, max(int(allowed), 1)) if n_jobs is not None and allowed.isdecimal() else threads
 
 
 def resolve_seed(random_state: Any) -> int:
