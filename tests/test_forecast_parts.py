@@ -266,6 +266,18 @@ def test_frames_without_the_right_columns_are_told_what_to_do(frame, says):
         Forecaster(h=1).fit(pd.DataFrame(frame))
 
 
+def test_a_model_that_is_none_is_named():
+    frame = pd.DataFrame({"unique_id": "a", "ds": np.arange(30), "y": 1.0})
+    with pytest.raises(ValueError, match=r"model must be a scikit-learn regressor, .* got 'lightgbm'"):
+        Forecaster(h=1, model="lightgbm").fit(frame)
+
+
+def test_the_time_that_was_expected_is_shown_as_the_frame_shows_times():
+    days = pd.date_range("2024-01-01", periods=30).delete(7)
+    with pytest.raises(ValueError, match="but freq='D' expects 2024-01-08 00:00:00 next"):
+        Forecaster(freq="D").fit(pd.DataFrame({"unique_id": "a", "ds": days, "y": 1.0}))
+
+
 def test_whole_numbers_stored_as_floats_are_times():
     years = np.arange(1950.0, 1990.0)
     frame = pd.DataFrame({"unique_id": "a", "ds": years, "y": np.sin(years)})

@@ -354,6 +354,10 @@ class Forecaster(BaseEstimator):
             check_integer("season_length", self.season_length, 1)
         if self.engine is not None and self.scope == "global":
             raise ValueError("scope='global' pools all series in one fit, which no engine shares out; use engine=None")
+        if self.model is not None and not (hasattr(self.model, "fit") and hasattr(self.model, "get_params")):
+            raise ValueError(
+                f"model must be a scikit-learn regressor, such as lightgbm.LGBMRegressor(), or None; got {self.model!r}"
+            )
 
     @property
     def _name(self) -> str:

@@ -265,9 +265,14 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
         row = int(np.argmax(gap))
         raise ValueError(
             f"series {ids[row]!r} goes from {times[row]} (row {original[row]}) to {times[row + 1]} (row "
-            f"{original[row + 1]}), but freq={freq!r} expects {expected[row]} next; correct freq, add the missing "
-            "rows, or set gaps='interpolate' or gaps='forward'"
+            f"{original[row + 1]}), but freq={freq!r} expects {_shown(expected[row])} next; correct freq, add the "
+            "missing rows, or set gaps='interpolate' or gaps='forward'"
         )
+
+
+def _shown(time: Any) -> str:
+    """A time as frames show it."""
+    return str(pd.Timestamp(time)) if isinstance(time, np.datetime64) else str(time)
 
 
 def _target(df: Any, names: Names, indptr: Array, original: Array, gaps: str) -> Array:
