@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
-from softboost import _boosting
+from softboost import SoftBoostRegressor, _boosting
 from softboost._boosting import Path, boost
 from softboost._tree import GradientTrees, GreedyTrees
 from softboost.losses import SquaredError, make_loss
@@ -146,3 +146,12 @@ def test_poisson_finds_the_level_from_zero(level):
     path = Path("p", GreedyTrees(), None, 60, 0.5)
     raw = run(path, X, y, make_loss("poisson")).outputs(X).sum(axis=0)
     assert np.mean(np.exp(raw)) == pytest.approx(np.mean(y), rel=0.3)
+
+
+def test_many_rows_give_the_same_bits_again_without_a_seed():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5_000, 4))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=5_000)
+    fixed = {"n_estimators": 3, "learning_rate": 0.3, "depth": 2, "feature_transform": None, "init": "constant"}
+    models = [SoftBoostRegressor(**fixed, leaves="linear", gates="greedy").fit(X, y) for _ in range(2)]
+    assert_array_equal(models[0].predict(X), models[1].predict(X))

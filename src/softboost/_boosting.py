@@ -127,19 +127,18 @@ class _Part:
         self.data, self.y, self.raw_prediction = data, y, raw_prediction
 
 
-def _deal(
-    X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, rng: np.random.Generator, n_threads: int
-) -> list[_Part]:
+def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, n_threads: int) -> list[_Part]:
     """The rows as one part, or, beyond MAX_ROWS_PER_TREE, as equal random parts that rounds take in turn.
 
-    Where a tree looks at the first rows only to decide something, they are in random order.
+    Where a tree looks at the first rows only to decide something, they are in random order, always the same one: which
+    rows sit together is no choice of the user's, and without a seed too a fit gives the same bits again.
     """
     n = X.shape[1]
     if n <= min(ROWS_IN_ORDER, MAX_ROWS_PER_TREE):
         data = TrainingData(np.ascontiguousarray(X[columns]), weight, n_threads)
         return [_Part(data, np.ascontiguousarray(y), np.array(raw, order="C"))]
     parts = []
-    for rows in np.array_split(rng.permutation(n), math.ceil(n / MAX_ROWS_PER_TREE)):
+    for rows in np.array_split(np.random.default_rng(0).permutation(n), math.ceil(n / MAX_ROWS_PER_TREE)):
         own = None if weight is None else np.ascontiguousarray(weight[rows])
         chosen = np.stack([X[column].take(rows) for column in columns])
         parts.append(_Part(TrainingData(chosen, own, n_threads), y[:, rows].copy(), raw[:, rows].copy()))
@@ -177,7 +176,7 @@ def boost(
     columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
     if columns.size == 0:
         return Boosted(path, columns, path.learning_rate)
-    parts = _deal(X, columns, y, weight, raw_prediction, rng, n_threads)
+    parts = _deal(X, columns, y, weight, raw_prediction, n_threads)
     model = Boosted(path, columns, path.learning_rate)
     theta = None
     if previous is not None:
