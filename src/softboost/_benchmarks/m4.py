@@ -57,11 +57,11 @@ def lightgbm_in_mlforecast(df: pd.DataFrame) -> Point:
     return forecast.to_numpy().reshape(-1, HORIZON), None, None
 
 
-def plain_model(n_rounds: int = 200) -> SoftBoostRegressor:
+def plain_model() -> SoftBoostRegressor:
     """One plain path of boosting: with millions of rows there is little left to choose."""
     return SoftBoostRegressor(
-        n_estimators=n_rounds, learning_rate=0.1, depth=3, loss="absolute_error", feature_transform=None,
-        leaves="linear", gates="greedy", init="constant",
+        n_estimators=300, learning_rate=0.1, depth=5, loss="absolute_error", feature_transform=None,
+        leaves="constant", gates="greedy", init="constant", random_state=0,
     )  # fmt: skip
 
 
@@ -72,14 +72,20 @@ def softboost_same_features(df: pd.DataFrame) -> Point:
 
 
 def softboost_own(df: pd.DataFrame) -> Point:
-    """softboost as it would do it: all steps at once, each series in units of its own changes."""
-    return forecast_own(df["y"].to_numpy(), _starts(df), HORIZON)
+    """softboost as it would do it: corrections of smoothing, all steps at once, in units of each series."""
+    return forecast_own(_histories(df))
+
+
+def softboost_analogues(df: pd.DataFrame) -> Point:
+    """The same, which may also look at how other series went on that had gone the same way."""
+    return forecast_own(_histories(df), analogues=True)
 
 
 MODELS: dict[str, Callable[[pd.DataFrame], Point]] = {
     "LightGBM in mlforecast": lightgbm_in_mlforecast,
     "softboost, same features": softboost_same_features,
     "softboost": softboost_own,
+    "softboost, analogues": softboost_analogues,
 }
 
 
@@ -89,35 +95,72 @@ def _starts(df: pd.DataFrame) -> NDArray[np.int64]:
     return np.append(first, len(df))
 
 
-def read(data_dir: Path | None) -> tuple[pd.DataFrame, Array]:
-    """Training rows of all series, ids as numbers so that they stay in the file's order, and the values to forecast."""
+def _histories(df: pd.DataFrame) -> list[Array]:
+    return np.split(df["y"].to_numpy(), _starts(df)[1:-1])
+
+
+def read(data_dir: Path | None, held_back: bool = False) -> tuple[pd.DataFrame, Array]:
+    """Training rows of all series, ids as numbers so that they stay in the file's order, and the values to forecast.
+
+    ``held_back`` leaves the test part alone: the last eight training values of each series are to be forecast.
+    """
     train = load_m4_quarterly(data_dir, part="train")
-    test = load_m4_quarterly(data_dir, part="test")
     first = _starts(train)
     train["unique_id"] = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    return train, test["y"].to_numpy().reshape(-1, HORIZON)
+    if held_back:
+        return hold_back(train)
+    return train, load_m4_quarterly(data_dir, part="test")["y"].to_numpy().reshape(-1, HORIZON)
 
 
-def run(models: list[str], data_dir: Path | None, limit: int | None = None) -> pd.DataFrame:
-    """Score the baselines and the models; ``limit`` takes only the first series, for a trial."""
-    df, actual = read(data_dir)
+def hold_back(train: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
+    """The rows without the last eight of each series, and those."""
+    first = _starts(train)
+    to_end = np.repeat(first[1:], np.diff(first)) - np.arange(len(train))
+    actual = train["y"].to_numpy()[to_end <= HORIZON].reshape(-1, HORIZON)
+    return train[to_end > HORIZON].reset_index(drop=True), actual
+
+
+def run(
+    models: list[str],
+    data_dir: Path | None,
+    limit: int | None = None,
+    *,
+    held_back: bool = False,
+    out: Path | None = None,
+) -> pd.DataFrame:
+    """Score the baselines and the models.
+
+    ``limit`` takes only the first series, for a trial. Rows that the file ``out`` holds already are kept, so that a
+    stopped run goes on where it was.
+    """
+    df, actual = read(data_dir, held_back)
     if limit is not None:
         df, actual = df[df["unique_id"] < limit], actual[:limit]
-    history = np.split(df["y"].to_numpy(), _starts(df)[1:-1])
+    history = _histories(df)
     judge = Judge(history, actual)
-    rows: dict[str, tuple[Scores, float]] = {}
+    rows: dict[str, dict[str, Any]] = {}
+    if out is not None and out.exists():
+        rows = {str(row["model"]): dict(row) for _, row in pd.read_csv(out).iterrows()}
     for name, function in (("Naive", naive), ("sNaive", seasonal_naive), ("Naive2", naive2)):
         scores = judge.score(np.stack([function(y) for y in history]))
-        rows[name] = scores, 0.0
-        if limit is None:
+        if limit is None and not held_back:
             _check_published(name, scores)
-    for name in models:
+        rows[name] = {"model": name, **vars(scores)}
+    if not held_back:
+        rows.update({name: {"model": name, "owa": owa} for name, owa in ANCHORS.items()})
+    for name in [name for name in models if name not in rows]:
         start = time.perf_counter()
-        rows[name] = judge.score(*MODELS[name](df)), time.perf_counter() - start
+        scores = judge.score(*MODELS[name](df))
+        rows[name] = {"model": name, **vars(scores), "minutes": (time.perf_counter() - start) / 60}
         print(f"{name}: {rows[name]}", flush=True)
-    columns = [{"model": name, **vars(scores), "seconds": seconds} for name, (scores, seconds) in rows.items()]
-    anchors = [{"model": name, "owa": owa} for name, owa in ANCHORS.items()]
-    return pd.DataFrame(columns + anchors).sort_values("owa", ignore_index=True)
+        if out is not None:
+            _table(rows).to_csv(out, index=False)
+    return _table(rows)
+
+
+def _table(rows: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    columns = ["model", "smape", "mase", "owa", "coverage", "msis", "minutes"]
+    return pd.DataFrame(list(rows.values()), columns=columns).sort_values("owa", ignore_index=True)
 
 
 def _check_published(name: str, scores: Scores) -> None:
@@ -132,11 +175,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data-dir", type=Path, help="folder of the data files (SOFTBOOST_DATA)")
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS), metavar="MODEL")
     parser.add_argument("--limit", type=int, help="only so many series")
-    parser.add_argument("--out", type=Path, help="write the table as CSV")
+    parser.add_argument("--held-back", action="store_true", help="forecast the last eight training values instead")
+    parser.add_argument("--out", type=Path, help="write the table as CSV; rows that are there are not run again")
     args = parser.parse_args(arguments)
-    table = run(args.models, args.data_dir, args.limit)
-    if args.out is not None:
-        table.to_csv(args.out, index=False)
+    table = run(args.models, args.data_dir, args.limit, held_back=args.held_back, out=args.out)
     print(table.round(3).to_string(index=False))
     return 0
 

@@ -1,108 +1,119 @@
-"""softboost's own forecasts of short quarterly series: columns in units of each series, all steps at once."""
+"""softboost's own forecasts of the M4 quarterly series: corrections of smoothing, learnt from all series at once."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from coreforecast.grouped_array import GroupedArray
-from coreforecast.lag_transforms import ExpandingMean, ExponentiallyWeightedMean, Lag, RollingMean, RollingStd
 from numpy.typing import NDArray
 
 from softboost import SoftBoostRegressor
+from softboost.losses import Huber, Loss
 
-__all__ = ["Origins", "forecast_own"]
+from .m4_analogues import Analogues
+from .m4_panel import HORIZON, Array, Origin, Panel
 
-Array = NDArray[np.float64]
-PERIOD = 4
-N_LAGS = 12
-N_YEARS = 5
-LEAST_ROWS = 7  # known rows that an origin needs
-N_ORIGINS = 12  # last origins of each series to learn from
-CLIP = 30.0
+__all__ = ["forecast_own"]
+
+LEAST_KNOWN = 7  # values that an origin to learn from needs
+N_ORIGINS = 32  # last origins of each series to learn from
+CLIP = 15.0  # largest target, in units
+BOUNDS = (0.025, 0.975)
+SERIES_PER_GROUP = 2000  # series of about the same unit that share the widths of their bounds
+
+
+class Clipped(Huber):
+    """Huber's loss without the refit of leaves: its gradient has the right length, and rounds take a fifth."""
+
+    refit_leaves = False
+
+    def rescaled(self, y_true: Array, scale: float) -> Loss:
+        return Clipped(self._delta() / scale)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to learn from: columns, targets in units, weights."""
+
+    columns: NDArray[np.float32]
+    targets: NDArray[np.float32]
+    weight: NDArray[np.float32]
 
 
 class Origins:
-    """Every row as an origin: what is known there, in units of the series' own changes.
+    """The last origins of all series, with what the model may look at and what it is to correct."""
 
-    Values are logarithms. The unit is the mean size of changes over a quarter and over a year, up to the origin.
+    def __init__(self, series: Sequence[Array], analogues: bool) -> None:
+        self.panel = Panel(series)
+        self.analogues = Analogues(self.panel.z) if analogues else None
+        self.scale = np.array([np.mean(np.abs(y[4:] - y[:-4])) if len(y) > 4 else 0.0 for y in series])
+        self._kept: dict[int, Origin] = {}
+
+    def at(self, back: int) -> Origin:
+        if back not in self._kept:
+            origin = self.panel.at(back)
+            if self.analogues is not None:
+                base, told = self.analogues.believed(back, origin.base, origin.last, origin.unit)
+                origin = replace(origin, base=base, columns=np.concatenate([origin.columns, told], axis=1))
+            self._kept[back] = origin
+        return self._kept[back]
+
+    def rows(self, first_back: int) -> Rows:
+        """Rows of the origins from ``first_back`` steps before the end on backwards."""
+        parts = [self._rows(back) for back in range(first_back, first_back + N_ORIGINS)]
+        weight = np.concatenate([part.weight for part in parts])
+        weight = np.minimum(weight, np.quantile(weight, 0.995))
+        return Rows(
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate([part.targets for part in parts]),
+            weight / weight.mean(),
+        )
+
+    def _rows(self, back: int) -> Rows:
+        origin, actual = self.at(back), self.panel.actual(back)
+        keep = (origin.n_known >= LEAST_KNOWN) & np.isfinite(actual).all(axis=1)
+        target = ((actual - origin.base) / origin.unit[:, None])[keep]
+        # an error of one unit moves sMAPE by a share of the level and MASE by a share of the scale
+        relative = np.maximum(self.scale * np.exp(-origin.last), 1e-3)
+        weight = (origin.unit * (SMAPE_WEIGHT + MASE_WEIGHT / relative))[keep]
+        return Rows(origin.columns[keep], np.clip(target, -CLIP, CLIP).astype(np.float32), weight.astype(np.float32))
+
+
+SMAPE_WEIGHT, MASE_WEIGHT = 100 / 11.0, 1 / 1.37  # about the scores of Naive2, by which OWA divides
+
+
+def forecast_own(
+    series: Sequence[Array], *, analogues: bool = False, n_rounds: int = 300
+) -> tuple[Array, Array, Array]:
+    """Forecasts and 95 percent bounds (n_series, 8) from one model with a vector of all steps in its leaves.
+
+    Bounds come from a second fit that has not seen the last eight values: the quantiles of its errors there, in units
+    of the series and by groups of units of about the same size, are what is added to the forecasts.
     """
-
-    def __init__(self, y: Array, starts: NDArray[np.int64]) -> None:
-        self.z = np.log(y)
-        self.starts = starts
-        self.position = np.arange(len(y)) - np.repeat(starts[:-1], np.diff(starts))
-        change, yearly = self.z - self._lag(self.z, 1), self.z - self._lag(self.z, PERIOD)
-        per_quarter, per_year = self._mean_so_far(np.abs(change)), self._mean_so_far(np.abs(yearly))
-        per_year = np.where(np.isnan(per_year), 2 * per_quarter, per_year)
-        self.unit = np.maximum(np.nan_to_num(0.5 * per_quarter + 0.5 * per_year), 1e-4)
-        past = [self._lag(change, lag) for lag in range(PERIOD * N_YEARS)]
-        columns = past[:N_LAGS]
-        columns += [self.z - self._lag(self.z, lag) for lag in (4, 8, 12, 16)]
-        columns.append(self._mean_so_far(change))
-        columns += [self._mean([past[PERIOD * year - k] for year in range(1, N_YEARS + 1)]) for k in range(1, 5)]
-        columns += [self._smooth(self.z, alpha) - self.z for alpha in (0.2, 0.5)]
-        columns += [self._smooth(change, alpha) for alpha in (0.1, 0.3)]
-        columns += [self._kernel(RollingMean(0, PERIOD), self.z) - self.z, self._kernel(RollingStd(0, 8, 3), change)]
-        own = [np.log(self.unit), np.log1p(self.position), self.z, per_quarter / self.unit]
-        self.columns = np.column_stack([*(c / self.unit for c in columns), *own])
-
-    def _kernel(self, kernel: Any, values: Array) -> Array:
-        return np.asarray(kernel.transform(GroupedArray(values, self.starts.astype(np.int32))))
-
-    def _lag(self, values: Array, lag: int) -> Array:
-        return self._kernel(Lag(lag), values) if lag else values
-
-    def _mean_so_far(self, values: Array) -> Array:
-        return self._kernel(ExpandingMean(0, skipna=True), values)
-
-    def _smooth(self, values: Array, alpha: float) -> Array:
-        return self._kernel(ExponentiallyWeightedMean(0, alpha, skipna=True), values)
-
-    @staticmethod
-    def _mean(columns: list[Array]) -> Array:
-        """Mean of what is known, NaN where nothing is."""
-        stacked = np.stack(columns)
-        known = ~np.isnan(stacked)
-        total = np.where(known, stacked, 0.0).sum(axis=0)
-        return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
-
-    def rows(self, n_back: int) -> NDArray[np.int64]:
-        """Row ``n_back`` before the last of every series that has enough rows up to there."""
-        rows = self.starts[1:] - 1 - n_back
-        return rows[rows - self.starts[:-1] + 1 >= LEAST_ROWS]
-
-    def targets(self, rows: NDArray[np.int64], h: int) -> Array:
-        ahead = self.z[rows[:, None] + np.arange(1, h + 1)] - self.z[rows][:, None]
-        return np.clip(ahead / self.unit[rows][:, None], -CLIP, CLIP)
+    origins = Origins(series, analogues)
+    error = (origins.panel.actual(HORIZON) - _forecast(origins, HORIZON, n_rounds)) / origins.at(HORIZON).unit[:, None]
+    centre, unit = _forecast(origins, 0, n_rounds), origins.at(0).unit
+    n_groups = max(1, len(unit) // SERIES_PER_GROUP)
+    edges = np.quantile(unit, np.linspace(0, 1, n_groups + 1)[1:-1])
+    low, high = np.empty_like(centre), np.empty_like(centre)
+    for group in range(n_groups):
+        judged = error[np.searchsorted(edges, origins.at(HORIZON).unit) == group]
+        here = np.searchsorted(edges, unit) == group
+        below, above = np.quantile(judged[np.isfinite(judged).all(axis=1)], BOUNDS, axis=0)
+        low[here] = centre[here] + unit[here][:, None] * below
+        high[here] = centre[here] + unit[here][:, None] * above
+    return np.exp(centre), np.exp(low), np.exp(high)
 
 
-def forecast_own(y: Array, starts: NDArray[np.int64], h: int, n_rounds: int = 150) -> tuple[Array, Array, Array]:
-    """Forecasts and 95 percent bounds (n_series, h) from one model with a vector of all steps in its leaves.
-
-    Bounds come from a second fit that has not seen the last ``h`` values: its errors there, in units of the series,
-    give the width of every step.
-    """
-    origins = Origins(y, starts)
-    last = starts[1:] - 1
-    judged = origins.rows(h)
-    held_back = _fit(origins, h, 2 * h, n_rounds).predict(origins.columns[judged])
-    error = np.abs(origins.targets(judged, h) - held_back)
-    width = np.quantile(error, 0.95, axis=0)
-    centre = _fit(origins, h, h, n_rounds).predict(origins.columns[last])
-    level, unit = origins.z[last][:, None], origins.unit[last][:, None]
-    return (
-        np.exp(level + unit * centre),
-        np.exp(level + unit * (centre - width)),
-        np.exp(level + unit * (centre + width)),
-    )
-
-
-def _fit(origins: Origins, h: int, n_back: int, n_rounds: int) -> SoftBoostRegressor:
-    """Learn from the last origins whose targets lie at least ``n_back - h`` rows before the end."""
-    rows = np.concatenate([origins.rows(n_back + i) for i in range(N_ORIGINS)])
+def _forecast(origins: Origins, back: int, n_rounds: int) -> Array:
+    """Forecasts of logarithms at the origin ``back`` steps before the end, learnt from what was known there."""
+    rows = origins.rows(back + HORIZON)
     model = SoftBoostRegressor(
-        n_estimators=n_rounds, learning_rate=0.1, depth=3, loss="absolute_error", feature_transform=None,
-        leaves="linear", gates="greedy", init="constant",
+        n_estimators=n_rounds, learning_rate=0.1, depth=3, loss=Clipped(0.3), feature_transform=None, leaves="linear",
+        gates="greedy", init="constant", random_state=0,
     )  # fmt: skip
-    return model.fit(origins.columns[rows], origins.targets(rows, h))
+    model.fit(rows.columns, rows.targets, sample_weight=rows.weight)
+    origin = origins.at(back)
+    forecast = origin.base + origin.unit[:, None] * model.predict(origin.columns)
+    return np.where(np.isfinite(forecast), forecast, origin.last[:, None])

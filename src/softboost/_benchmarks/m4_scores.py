@@ -79,13 +79,14 @@ class Judge:
     def __init__(self, history: list[Array], actual: Array) -> None:
         self.actual = actual
         self.scale = np.array([np.mean(np.abs(y[PERIOD:] - y[:-PERIOD])) for y in history])
+        self.scale[self.scale == 0] = np.nan  # MASE says nothing of a series that has never moved over a year
         self.baseline = (1.0, 1.0)
         self.baseline = self._points(np.stack([naive2(y) for y in history]))
 
     def _points(self, forecast: Array) -> tuple[float, float]:
         error = np.abs(self.actual - forecast)
         smape = 200 * error / (np.abs(self.actual) + np.abs(forecast))
-        return float(smape.mean()), float((error / self.scale[:, None]).mean())
+        return float(smape.mean()), float(np.nanmean(error / self.scale[:, None]))
 
     def score(self, forecast: Array, low: Array | None = None, high: Array | None = None) -> Scores:
         """Scores of point forecasts (n_series, 8), and of their 95 percent bounds where given."""
@@ -94,5 +95,5 @@ class Judge:
         if low is None or high is None:
             return Scores(smape, mase, owa)
         outside = np.maximum(low - self.actual, 0) + np.maximum(self.actual - high, 0)
-        msis = float(((high - low + 2 / 0.05 * outside) / self.scale[:, None]).mean())
+        msis = float(np.nanmean((high - low + 2 / 0.05 * outside) / self.scale[:, None]))
         return Scores(smape, mase, owa, float((outside == 0).mean()), msis)
