@@ -68,9 +68,11 @@ docs: $(VENV)/.docs ## Build the documentation into site/
 slow: $(VENV)/.test ## The tests that are too long for `make test`
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m slow --timeout 1800
 
+# The last of the warnings is one that LightGBM 4.6 causes by itself.
 lowest: ## Tests with the oldest supported versions of the dependencies
 	@$(MAKE) --no-print-directory .venv-lowest/.lowest VENV=.venv-lowest
-	.venv-lowest/bin/python -m pytest $(PYTEST_ARGS) -W ignore::DeprecationWarning -W ignore::FutureWarning
+	.venv-lowest/bin/python -m pytest $(PYTEST_ARGS) -W ignore::DeprecationWarning -W ignore::FutureWarning \
+	  -W "ignore:X does not have valid feature names:UserWarning"
 
 newest: ## Tests with the newest pandas, without the libraries that want it below 3
 	@$(MAKE) --no-print-directory .venv-newest/.newest VENV=.venv-newest
@@ -132,8 +134,9 @@ $(VENV)/.docs: $(SOURCES) $(VENV)/.backend
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.lowest: $(SOURCES) $(VENV)/.backend
-	sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2/p' pyproject.toml | sort -u > $(VENV)/lowest.txt
-	$(PIP) install -c $(VENV)/lowest.txt $(BUILD) ".[test]"
+	{ grep -o '"[a-z][a-z0-9-]*>=[0-9.]*"' pyproject.toml | tr -d '"' | sed 's/>=/==/' | grep -v '^torch=='; \
+	  echo "$(TORCH)"; } | sort -u > $(VENV)/lowest.txt
+	$(PIP) install -c $(VENV)/lowest.txt $(BUILD) ".[test,torch,onnx,river]"
 	@touch $@
 
 $(VENV)/.newest: $(SOURCES) $(VENV)/.backend

@@ -102,8 +102,9 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units) -> Ancho
     X, y = X.astype(np.float64), y.astype(np.float64)
     weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
     share = weight / weight.sum()
-    slope = _limited(units.spread[:, None] / units.y_spread)  # (n_features, n_outputs)
-    offset = _limited((units.centre[:, None] - units.y_centre) / units.y_spread)
+    with np.errstate(over="ignore"):  # a y of subnormal numbers; what overflows is limited
+        slope = _limited(units.spread[:, None] / units.y_spread)  # (n_features, n_outputs)
+        offset = _limited((units.centre[:, None] - units.y_centre) / units.y_spread)
     # mean (y - slope x - offset)^2 for all columns from second moments, without forming the differences
     mean_x, mean_y = X @ share, y @ share
     gap = mean_y - slope * mean_x[:, None] - offset

@@ -162,12 +162,13 @@ def _unpack_units(f: Fields) -> Units:
     centre = f.array("centre", "f", (None,))
     y_centre = f.array("y_centre", "f", (None,))
     spread = _spread(f, "spread", len(centre))
-    return Units(centre, spread, y_centre, _spread(f, "y_spread", len(y_centre)))
+    # predictions are multiplied by the spread of y, not divided: it may be as small as a number can be
+    return Units(centre, spread, y_centre, _spread(f, "y_spread", len(y_centre), least=5e-324))
 
 
-def _spread(f: Fields, name: str, length: int) -> Array:
+def _spread(f: Fields, name: str, length: int, least: float = LEAST_SPREAD) -> Array:
     a = f.array(name, "f", (length,))
-    if a.size and not a.min() >= LEAST_SPREAD:
+    if a.size and not a.min() >= least:
         raise f.error(f"{name} holds a number that is not positive")
     return a
 

@@ -91,7 +91,8 @@ class _Graph:
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         name = name or f"{operator.lower()}_{len(self.nodes)}"
-        self.nodes.append(self._helper.make_node(operator, list(inputs), [name], **attributes))
+        # nodes have names too: ONNX Runtime before 1.19 joins some of them, and names what it makes after them
+        self.nodes.append(self._helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
 
     def constant(self, values: Any, dtype: Any = np.float32) -> str:

@@ -43,10 +43,8 @@ def _plain(column: nw.Series[Any]) -> dict[str, Any]:
 def frame_of_columns(kind: str, columns: list[dict[str, Any]]) -> Any:
     """A pandas or polars frame from what :func:`plain_columns` gave."""
     backend: Any = {"pandas": "pandas", "polars": "polars"}[kind]
-    series = [_series(column, backend) for column in columns]
-    if kind == "pandas":  # narwhals would drop time zones here
-        return pd.DataFrame({s.name: s.to_native() for s in series})
-    return nw.from_dict({s.name: s for s in series}, backend=backend).to_native()
+    first, *others = [_series(column, backend) for column in columns]
+    return first.to_frame().with_columns(*others).to_native()  # narwhals' from_dict would drop time zones
 
 
 def _series(column: dict[str, Any], backend: Any) -> nw.Series[Any]:
