@@ -117,7 +117,6 @@ class JointFitter {
     blocks_.clear();
     composed_ = leaf_weights_ == nullptr && (options_.transform != TransformKind::linear || m > tree_.n_nodes());
     composed_gates_.resize(static_cast<size_t>(composed_ ? tree_.n_nodes() * input_stride_ : 0));
-    gates_transposed_.resize(static_cast<size_t>(composed_ ? tree_.n_nodes() * m : 0));
     take_q();
     for (int64_t b = 0; b < n_blocks_; ++b) {
       const int64_t n = std::min(kBlockRows, n_ - b * kBlockRows);
@@ -220,10 +219,8 @@ class JointFitter {
     if (options_.transform == TransformKind::linear) {
       multiply_transposed(composed, input_stride_, n_nodes, q_, input_stride_, m, input_stride_, grad_gate_weights, m);
       if (!learns_transform()) return;
-      for (int64_t node = 0; node < n_nodes; ++node)
-        for (int64_t a = 0; a < m; ++a) gates_transposed_[a * n_nodes + node] = tree_.gate_weights[node * m + a];
-      multiply(gates_transposed_.data(), n_nodes, m, n_nodes, composed, input_stride_, input_stride_,
-               static_cast<const T*>(nullptr), grad_q, input_stride_);
+      multiply<T, true>(tree_.gate_weights, m, m, n_nodes, composed, input_stride_, input_stride_, nullptr, grad_q,
+                        input_stride_);
       return;
     }
     std::fill_n(grad_q, sizes_[4], T(0));
@@ -425,7 +422,7 @@ class JointFitter {
   int64_t sizes_[5] = {}, n_parameters_ = 0, n_basis_ = 0, n_blocks_ = 0, input_stride_ = 0;
   bool composed_ = false;
   std::vector<Block> blocks_;
-  std::vector<T> gradient_, output_, composed_gates_, gates_transposed_, own_q_;
+  std::vector<T> gradient_, output_, composed_gates_, own_q_;
   std::vector<double> solution_;
   Cholesky cholesky_;
 };

@@ -9,7 +9,7 @@ namespace SB_ISA {
 // Rows of the tile that accumulators are kept for; with two vectors a row, what the registers hold.
 constexpr int kTileRows = SB_VECTOR_BYTES == 64 ? 8 : 4;
 
-template <typename T, int R, int W>
+template <typename T, int R, int W, bool transposed>
 inline void multiply_tile(const T* a, int64_t a_stride, int64_t m, const T* b, int64_t b_stride, const T* bias, T* out,
                           int64_t out_stride) {
   using V = typename Lanes<T>::vec;
@@ -21,20 +21,21 @@ inline void multiply_tile(const T* a, int64_t a_stride, int64_t m, const T* b, i
     V column[W];
     for (int w = 0; w < W; ++w) column[w] = load(b + k * b_stride + w * kLanes);
     for (int r = 0; r < R; ++r)
-      for (int w = 0; w < W; ++w) sum[r][w] += a[r * a_stride + k] * column[w];
+      for (int w = 0; w < W; ++w) sum[r][w] += (transposed ? a[k * a_stride + r] : a[r * a_stride + k]) * column[w];
   }
   for (int r = 0; r < R; ++r)
     for (int w = 0; w < W; ++w) store(out + r * out_stride + w * kLanes, sum[r][w]);
 }
 
-template <typename T, int R>
+template <typename T, int R, bool transposed>
 inline void multiply_rows(const T* a, int64_t a_stride, int64_t m, const T* b, int64_t b_stride, int64_t n,
                           const T* bias, T* out, int64_t out_stride) {
   constexpr int64_t kLanes = Lanes<T>::count;
   int64_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes)
-    multiply_tile<T, R, 2>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
-  for (; i < n; i += kLanes) multiply_tile<T, R, 1>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
+    multiply_tile<T, R, 2, transposed>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
+  for (; i < n; i += kLanes)
+    multiply_tile<T, R, 1, transposed>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
 }
 
 // Calls `tile` with the compile-time number of rows of every tile of p rows, and its first row.
@@ -73,13 +74,13 @@ inline void in_tiles(int64_t p, Tile tile) {
 }
 
 // out (p, n) = a (p, m) b (m, n), plus bias (p,) where given. Rows of the three are their strides apart; n is a
-// multiple of the vector length.
-template <typename T>
+// multiple of the vector length. With `transposed`, a is stored as (m, p).
+template <typename T, bool transposed = false>
 void multiply(const T* a, int64_t a_stride, int64_t p, int64_t m, const T* b, int64_t b_stride, int64_t n,
               const T* bias, T* out, int64_t out_stride) {
   in_tiles(p, [&](auto rows, int64_t r) {
-    multiply_rows<T, decltype(rows)::value>(a + r * a_stride, a_stride, m, b, b_stride, n, bias ? bias + r : nullptr,
-                                            out + r * out_stride, out_stride);
+    multiply_rows<T, decltype(rows)::value, transposed>(transposed ? a + r : a + r * a_stride, a_stride, m, b, b_stride,
+                                                        n, bias ? bias + r : nullptr, out + r * out_stride, out_stride);
   });
 }
 
