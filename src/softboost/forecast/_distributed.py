@@ -106,13 +106,13 @@ def _packed(thing: Any) -> str:
     """Anything as text: every engine carries text unchanged, while some take a column of bytes for one."""
     import cloudpickle  # noqa: PLC0415 - an extra; it carries models that users define in their own scripts
 
-    return base64.b85encode(cloudpickle.dumps(thing)).decode("ascii")
+    return base64.b64encode(cloudpickle.dumps(thing)).decode("ascii")
 
 
 def _unpacked(text: str) -> Any:
     import cloudpickle  # noqa: PLC0415 - an extra
 
-    return cloudpickle.loads(base64.b85decode(text))
+    return cloudpickle.loads(base64.b64decode(text))
 
 
 def _fugue() -> Any:
