@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, Ridge, SGDRegressor
+from threadpoolctl import threadpool_limits
 
 from softboost import SoftBoostRegressor, load
 from softboost.forecast import (
@@ -185,7 +186,8 @@ def test_pooling_wins_where_series_are_short_and_alike():
             y[t] = np.sin(2 * y[t - 1]) * 2 + rng.normal(scale=0.3)
         parts.append(pd.DataFrame({"unique_id": i, "ds": np.arange(24), "y": y}))
     model = HistGradientBoostingRegressor(max_iter=50, min_samples_leaf=5)
-    forecaster = Forecaster(1, h=2, model=model, lags=[1], target_transforms=None).fit(pd.concat(parts))
+    with threadpool_limits(limits=1):  # two threads for each of these small fits crawl on a busy machine
+        forecaster = Forecaster(1, h=2, model=model, lags=[1], target_transforms=None).fit(pd.concat(parts))
     assert forecaster.scope_ == "global"
 
 
