@@ -128,7 +128,7 @@ def resolve_n_threads(n_jobs: Any) -> int:
     """
     if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}; -1 uses all cores")
-    if n_jobs is not None and n_jobs > 0:
+    if n_jobs is not None and int(n_jobs) > 0:
         return int(n_jobs)
     if (get_active_backend()[0].nesting_level or 0) > 0:
         return 1
