@@ -12,7 +12,7 @@ from softboost._benchmarks.m4_analogues import Analogues
 from softboost._benchmarks.m4_own import forecast_own
 from softboost._benchmarks.m4_panel import Panel
 from softboost._benchmarks.m4_scores import Judge, is_seasonal, naive, naive2, seasonal_factors, seasonal_naive
-from softboost.datasets import find_file
+from softboost.datasets import DataUnavailableError, find_file
 
 SEASON = np.array([0.8, 1.0, 1.3, 0.9])
 
@@ -169,7 +169,7 @@ def test_held_back_values_are_the_last_of_training():
 def test_published_baselines_are_reproduced():
     try:
         find_file("M4-Quarterly-train.csv", download=False)
-    except FileNotFoundError:
+    except DataUnavailableError:
         pytest.skip("the M4 files are not here; name their folder in SOFTBOOST_DATA")
     table = m4.run([], None).set_index("model")
     for name, (smape, mase) in m4.PUBLISHED.items():
