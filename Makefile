@@ -20,7 +20,7 @@ STUBGEN = $(BIN)/python -m nanobind.stubgen --quiet --module softboost._core
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test build lint layers format stub bench docs slow lowest newest sanitize fuzz lock dist clean
+.PHONY: help run test build lint layers format stub bench docs slow lowest newest sanitize fuzz lock audit sbom dist clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -100,13 +100,26 @@ lock: ## Resolve the test environment afresh and write constraints/test.txt
 	mv constraints/test.txt.new constraints/test.txt
 	rm -rf .venv-lock
 
+# Strict: a package that the service does not answer for counts as a failure, not as clean.
+audit: .venv-audit/.made ## Known vulnerabilities of the locked packages; needs the network
+	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints/test.txt
+
+sbom: $(VENV)/.test .venv-audit/.made ## Bill of materials of the test environment (CycloneDX) into build/sbom.json
+	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible \
+	  --output-format JSON --output-file build/sbom.json
+
 dist: $(VENV)/.test ## Source archive and wheel into dist/
 	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) build
 	$(BIN)/python -m build
 
 clean: ## Remove builds, caches and environments
-	rm -rf build dist wheelhouse site .venv .venv-lowest .venv-newest .venv-sanitize .venv-lock
+	rm -rf build dist wheelhouse site .venv .venv-lowest .venv-newest .venv-sanitize .venv-lock .venv-audit
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache catboost_info
+
+.venv-audit/.made:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip --disable-pip-version-check install "pip-audit>=2.9" "cyclonedx-bom>=7"
+	@touch $@
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from softboost import SoftBoostRegressor
+from softboost._benchmarks import serving
 from softboost._model_file import dumps, loads
 from softboost.presets import bsdt_q
 
@@ -80,6 +81,47 @@ def test_threads_predict_at_the_same_time():
         ticks += 1
     thread.join()
     assert ticks >= 3  # a kernel that held the lock would let this thread wake up once
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_threads_share_the_work():
+    """With two threads predicting, processor time passes faster than the clock; a busy machine gets several tries."""
+    X, y = make_data()
+    model = SoftBoostRegressor(**{**PLAIN, "n_estimators": 100, "depth": 4}).fit(X, y)
+    rows = np.tile(X, (30, 1))
+    model.predict(rows)
+    best = 0.0
+    for _ in range(6):
+        begin, processor = time.perf_counter(), time.process_time()
+        in_threads(2, lambda i: [model.predict(rows) for _ in range(5)])
+        best = max(best, (time.process_time() - processor) / (time.perf_counter() - begin))
+        if best > 1.3:
+            return
+    if os.getloadavg()[0] > 1.5:
+        pytest.skip(f"the machine is too busy to tell: two threads got {best:.2f} processors")
+    assert best > 1.3
+
+
+def test_threads_do_not_get_in_each_others_way():
+    """Eight threads need hardly more processor time for the same rows than one; a busy machine does not count."""
+    X, y = make_data()
+    model = SoftBoostRegressor(**{**PLAIN, "n_estimators": 100, "depth": 4}).fit(X, y)
+    rows = np.tile(X, (20, 1))
+    model.predict(rows)
+
+    def cost(n_threads):
+        begin = time.process_time()
+        in_threads(n_threads, lambda i: [model.predict(rows) for _ in range(16 // n_threads)])
+        return time.process_time() - begin
+
+    assert min(cost(8) for _ in range(5)) < 1.5 * min(cost(1) for _ in range(5))
+
+
+def test_benchmark_of_threads_and_of_one_row(tmp_path):
+    text = serving.run(tmp_path, 0.01)
+    assert "cost8" in text
+    assert len((tmp_path / "threads.csv").read_text().splitlines()) == 7
+    assert len((tmp_path / "one_row.csv").read_text().splitlines()) == 3
 
 
 def _seconds(work):

@@ -561,6 +561,41 @@ def test_relaxed_path_is_least_squares_on_each_support():
         assert_allclose(got[stage], want, rtol=1e-10)
 
 
+@given(n=st.integers(1, 40), gap=st.floats(0.1, 10), seed=st.integers(0, 99))
+def test_rls_update_is_the_formula(n, gap, seed):
+    rng = np.random.default_rng(seed)
+    root, basis = rng.normal(size=(n, n)), rng.normal(size=n)
+    covariance = root @ root.T
+    covariance = (covariance + covariance.T) / 2
+    want_gain = covariance @ basis
+    want = covariance - np.outer(want_gain, want_gain) / (gap + basis @ want_gain)
+    gain, variance = _kernels.rls_update(covariance, basis, gap)
+    assert_allclose(gain, want_gain, rtol=1e-10, atol=1e-10)
+    assert_allclose(variance, basis @ want_gain, rtol=1e-10)
+    assert_allclose(covariance, want, rtol=1e-8, atol=1e-8)
+    assert_array_equal(covariance, covariance.T)
+
+
+def test_rls_update_leaves_what_rounding_has_spoilt():
+    for spoilt in (-1.0, np.nan):
+        covariance = np.diag([spoilt, spoilt])
+        before = covariance.copy()
+        _, variance = _kernels.rls_update(covariance, np.ones(2), 1.0)
+        assert not variance >= 0
+        assert_array_equal(covariance, before)
+
+
+@given(n=st.integers(1, 60), seed=st.integers(0, 99))
+def test_solve_with_inverse_matches_numpy(n, seed):
+    rng = np.random.default_rng(seed)
+    root, cross = rng.normal(size=(n, n)), rng.normal(size=n)
+    gram = root @ root.T + np.eye(n)
+    coefficients, inverse = _kernels.solve_with_inverse(gram, cross)
+    assert_allclose(coefficients, np.linalg.solve(gram, cross), rtol=1e-8, atol=1e-10)
+    assert_allclose(inverse, np.linalg.inv(gram), rtol=1e-8, atol=1e-10)
+    assert_array_equal(inverse, inverse.T)
+
+
 @dtypes
 @pytest.mark.parametrize("n_samples", [1, 15, 700])
 def test_linear_outputs_match_numpy(dtype, rtol, n_samples):

@@ -505,6 +505,30 @@ NB_MODULE(_core, m) {
         return array(std::move(out), {path.shape(0), path.shape(1)});
       },
       "gram"_a.noconvert(), "cross"_a.noconvert(), "path"_a.noconvert(), "limit"_a, "ridge"_a);
+  m.def(
+      "rls_update",
+      [](Mutable<double> covariance, In1<double> basis, double gap) {
+        std::vector<double> gain(basis.size());
+        double variance;
+        {
+          nb::gil_scoped_release release;
+          variance = current_table->rls_update(covariance.data(), basis.data(), size(basis.size()), gap, gain.data());
+        }
+        return nb::make_tuple(array(std::move(gain), {basis.size()}), variance);
+      },
+      "covariance"_a.noconvert(), "basis"_a.noconvert(), "gap"_a);
+  m.def(
+      "solve_with_inverse",
+      [](In2<double> gram, In1<double> cross) {
+        const size_t n = cross.size();
+        std::vector<double> coefficients(n), covariance(n * n);
+        run_interruptibly([&](softboost::Interrupt* interrupt) {
+          current_table->solve_with_inverse(gram.data(), cross.data(), size(n), interrupt, coefficients.data(),
+                                            covariance.data());
+        });
+        return nb::make_tuple(array(std::move(coefficients), {n}), array(std::move(covariance), {n, n}));
+      },
+      "gram"_a.noconvert(), "cross"_a.noconvert());
   m.def("instruction_sets", []() {
     std::vector<std::string> names;
     for (const KernelTable* table : available_tables()) names.emplace_back(table->instruction_set);

@@ -7,6 +7,7 @@
 #include "joint.hpp"
 #include "linear.hpp"
 #include "predict.hpp"
+#include "recursive.hpp"
 
 #define SB_QUOTE_(x) #x
 #define SB_QUOTE(x) SB_QUOTE_(x)
@@ -68,8 +69,8 @@ constexpr Kernels<T> kernels() {
 }  // namespace
 
 const KernelTable& kernel_table() {
-  static const KernelTable table{SB_QUOTE(SB_ISA), kernels<float>(), kernels<double>(),
-                                 &lasso_path,      &ridge_path,      &relaxed_path};
+  static const KernelTable table{SB_QUOTE(SB_ISA), kernels<float>(), kernels<double>(), &lasso_path,
+                                 &ridge_path,      &relaxed_path,    &rls_update,       &solve_with_inverse};
   return table;
 }
 

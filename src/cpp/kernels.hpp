@@ -45,6 +45,9 @@ struct KernelTable {
                      const double* penalties, int64_t n_penalties, Interrupt* interrupt, double* out);
   void (*relaxed_path)(const double* gram, const double* cross, int64_t n_columns, const double* path, int64_t n_stages,
                        double limit, double ridge, double* out);
+  double (*rls_update)(double* covariance, const double* basis, int64_t n, double gap, double* gain);
+  void (*solve_with_inverse)(const double* gram, const double* cross, int64_t n, Interrupt* interrupt,
+                             double* coefficients, double* covariance);
 };
 
 namespace baseline {

@@ -279,6 +279,24 @@ def relaxed_path(gram: Array, cross: Array, path: Array, limit: float, ridge: fl
     return _core.relaxed_path(gram, cross, path, limit, ridge)
 
 
+def rls_update(covariance: Array, basis: Array, gap: float) -> tuple[Array, float]:
+    """Gain P b and variance b' P b of a row b (n,); then P (n, n), symmetric, loses gain gain' / (gap + variance).
+
+    A variance below zero, or NaN, says that rounding has spoilt P, which then stays as it is.
+    """
+    n = len(basis)
+    if covariance.shape != (n, n) or basis.shape != (n,):
+        raise ValueError(f"covariance must have shape {(n, n)} for basis of shape {basis.shape}")
+    return _core.rls_update(covariance, basis, gap)
+
+
+def solve_with_inverse(gram: Array, cross: Array) -> tuple[Array, Array]:
+    """Solution of G b = c, shape (n,), and the inverse of G, positive definite."""
+    if gram.shape != (len(cross), len(cross)):
+        raise ValueError(f"gram must have shape {(len(cross), len(cross))}, got {gram.shape}")
+    return _core.solve_with_inverse(gram, cross)
+
+
 def linear_outputs(coefficients: Array, intercepts: Array, x: Array, n_threads: int = 1) -> Array:
     """Predictions (n_models, n_samples), in double precision, of linear models at x (n_columns, n_samples)."""
     if coefficients.shape != (len(intercepts), x.shape[0]):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.linalg.blas import dsymv, dsyr
+
+from . import _kernels
 
 __all__ = [
     "DriftTest",
@@ -182,51 +182,42 @@ class RecursiveLeastSquares:
     def __init__(self, prior: Array, forgetting: float) -> None:
         self.prior, self.forgetting = prior, forgetting
         self.coef = np.zeros(len(prior))
-        self.covariance = np.asfortranarray(np.diag(prior))
+        self.covariance = np.diag(prior)
 
     def grow(self, prior: Array) -> None:
         """Add coefficients at the end."""
         n = len(self.prior)
         self.prior = np.concatenate([self.prior, prior])
-        covariance = np.asfortranarray(np.diag(self.prior))
+        covariance = np.diag(self.prior)
         covariance[:n, :n] = self.covariance
         self.covariance = covariance
         self.coef = np.concatenate([self.coef, np.zeros(len(prior))])
 
     def update(self, basis: Array, error: float, weight: float) -> None:
         """Take in a row whose prediction before it was wrong by ``error`` (truth minus prediction)."""
-        gain = dsymv(1.0, self.covariance, basis)  # reads and writes the upper triangle alone
-        variance = float(basis @ gain)
+        gain, variance = _kernels.rls_update(self.covariance, basis, self.forgetting / weight)
         if not variance >= 0.0:  # rounding has spoilt the covariance
-            self.covariance = np.asfortranarray(np.diag(self.prior))
+            self.covariance = np.diag(self.prior)
             return
-        scale = self.forgetting / weight + variance
-        self.coef += gain * (error / scale)
-        dsyr(-1.0 / scale, gain, a=self.covariance, overwrite_a=1)
+        self.coef += gain * (error / (self.forgetting / weight + variance))
 
     def forget(self, factor: float) -> None:
         """Let the covariance grow by a factor, up to the prior in every coefficient."""
         grown = np.maximum(np.diag(self.covariance) * factor, 1e-300)
         shrink = np.sqrt(np.minimum(1.0, self.prior / grown) * factor)
-        self.covariance *= shrink[:, None]
-        self.covariance *= shrink
+        self.covariance *= shrink[:, None] * shrink  # one product, so that it stays symmetric to the last bit
 
     def solve(self, basis: Array, target: Array, weight: Array) -> None:
         """Start again from the rows of ``basis`` (n_rows, n_basis), oldest first."""
         weight = weight * self.forgetting ** np.arange(len(target) - 1, -1, -1)
         active = np.flatnonzero(basis.any(axis=0))  # the others stay at their prior
-        part = np.ascontiguousarray(basis[:, active])
-        weighted = part.T * weight
-        information = weighted @ part
-        information[np.diag_indices_from(information)] += 1.0 / self.prior[active]
-        self.coef = np.zeros(len(self.prior))
-        self.covariance = np.asfortranarray(np.diag(self.prior))
-        try:
-            factor = cho_factor(information, lower=True, overwrite_a=True)
-        except LinAlgError:  # rows of sizes so different that rounding drowns the prior: go on from nothing
+        self.coef, self.covariance = np.zeros(len(self.prior)), np.diag(self.prior)
+        if not len(active):
             return
-        self.coef[active] = cho_solve(factor, weighted @ target)
-        self.covariance[np.ix_(active, active)] = cho_solve(factor, np.eye(len(active)), overwrite_b=True)
+        part = np.ascontiguousarray(basis[:, active].T)
+        *_, information, cross = _kernels.moments(part, target[None], weight, centred=False)
+        information[np.diag_indices_from(information)] += 1.0 / self.prior[active]
+        self.coef[active], self.covariance[np.ix_(active, active)] = _kernels.solve_with_inverse(information, cross[0])
 
     def replace(self, places: slice, coef: Array, variance: float) -> None:
         """Give some coefficients new meanings, values and a variance; they start independent of the others."""

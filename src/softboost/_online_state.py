@@ -104,7 +104,7 @@ def _checked(name: str, value: Any, like: Any) -> Any:
         raise ValueError(f"{name} has {value.ndim} dimensions where {like.ndim} are needed")
     if value.dtype.kind == "f" and name != "range":
         _check_numbers(name, value)
-    return np.array(value, order="F" if name == "covariance" else "C")
+    return np.array(value, order="C")
 
 
 def _check_numbers(name: str, value: Array) -> None:

@@ -309,7 +309,7 @@ def _unpack_basis(f: Fields, recent: Recent) -> None:
         raise f.error("coefficients, covariances or curvatures are out of range")
     for o in range(n_outputs):
         model = RecursiveLeastSquares(prior, FORGETTING)
-        model.coef, model.covariance = coef[o].copy(), np.asfortranarray(covariance[o])
+        model.coef, model.covariance = coef[o].copy(), covariance[o].copy()
         recent.models.append(model)
     f.done()
 
