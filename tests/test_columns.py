@@ -142,6 +142,20 @@ def test_nullable_dtypes_of_pandas():
     assert np.all(np.isfinite(SoftBoostRegressor().fit(frame, y).predict(frame)))
 
 
+@pytest.mark.parametrize("dtype", ["UInt8", "Int8", "Int16", "Int64", "Boolean"])
+def test_small_whole_numbers_with_holes_are_the_same_from_every_library(dtype):
+    """polars hands some of them over in single precision."""
+    values = [1, 0, None, 1, 0, 1, 0, 0] * 5
+    y = np.arange(40.0)
+    pandas = pd.DataFrame({"a": pd.array(values, dtype=dtype.replace("B", "b")), "b": y})
+    polars = pl.DataFrame({"a": pl.Series(values).cast(getattr(pl, dtype)), "b": y})
+    for names in (["a"], ["a", "b"]):
+        want = helpers.plain().fit(pandas[names], y).predict(pandas[names])
+        got = helpers.plain().fit(polars[names], y).predict(polars[names])
+        assert got.dtype == want.dtype == np.float64
+        assert_array_equal(got, want)
+
+
 def test_null_and_nan_of_polars_are_both_missing():
     frame = pl.DataFrame({"a": [1.0, None, float("nan")], "b": [1, None, 3], "c": [True, None, False]})
     matrix, _ = read_frame(frame, "auto")

@@ -63,6 +63,36 @@ def test_any_valid_rows_give_finite_predictions(name, data):
         assert np.isfinite(prediction).all()
 
 
+KINDS = {  # of columns: values that may stand in them, and the dtype of each library
+    "float": (st.floats(-1e6, 1e6), "Float64", pl.Float64),
+    "whole": (st.integers(-(2**40), 2**40), "Int64", pl.Int64),
+    "byte": (st.integers(0, 255), "UInt8", pl.UInt8),
+    "truth": (st.booleans(), "boolean", pl.Boolean),
+    "category": (st.sampled_from(["up", "down", "", "ünï"]), "category", pl.Categorical),
+}
+
+
+@pytest.mark.parametrize("name", ["default", "trees", "linear"])
+@settings(max_examples=15)
+@given(data=st.data())
+def test_any_valid_frame_gives_finite_predictions(name, data):
+    """Columns of every kind, with holes, from pandas and polars: finite, and the same bits from both."""
+    kinds = data.draw(st.lists(st.sampled_from(list(KINDS)), min_size=2, max_size=5))
+    n = data.draw(st.integers(2, 20))
+    columns = {}
+    for j, kind in enumerate(kinds):
+        values = st.one_of(st.none(), KINDS[kind][0])
+        columns[f"{kind} {j}"] = data.draw(st.lists(values, min_size=n, max_size=n))
+    y = data.draw(hnp.arrays(np.float64, n, elements=st.floats(-1e6, 1e6)))
+    dtypes = dict(zip(columns, (KINDS[kind] for kind in kinds), strict=True))
+    pandas = pd.DataFrame({c: pd.array(v, dtype=dtypes[c][1]) for c, v in columns.items()})
+    polars = pl.DataFrame({c: pl.Series(v, dtype=dtypes[c][2]) for c, v in columns.items()})
+    prediction = MODELS[name]().fit(pandas, y).predict(pandas)
+    assert prediction.shape == (n,)
+    assert np.isfinite(prediction).all()
+    assert np.array_equal(MODELS[name]().fit(polars, y).predict(polars), prediction)
+
+
 @any_model
 @few_examples
 @given(seed=seeds, holes=st.sampled_from([0.0, 0.2]))

@@ -74,7 +74,8 @@ def _numbers(column: nw.Series[Any], name: Any) -> Array:
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         array = np.asarray(column.to_numpy())
         if array.dtype.kind in "fiub":
-            return array if array.dtype == np.float32 else array.astype(np.float64)
+            # only a column that is single itself: polars hands small whole numbers with nulls over as single
+            return array if column.dtype == nw.Float32 and array.dtype == np.float32 else array.astype(np.float64)
     values = column.to_list()
     if not all(_is_missing(v) or isinstance(v, numbers.Number) for v in values):
         raise ValueError(
