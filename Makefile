@@ -158,5 +158,5 @@ $(VENV)/.newest: $(SOURCES) $(VENV)/.backend
 	@touch $@
 
 $(VENV)/.sanitize: $(SOURCES) $(VENV)/.backend
-	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) --config-settings=cmake.define.SOFTBOOST_SANITIZE=ON ".[test]"
+	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) --config-settings=cmake.define.SOFTBOOST_SANITIZE=ON ".[test,torch]"
 	@touch $@

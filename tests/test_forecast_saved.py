@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 
 from softboost import SoftBoostRegressor, load
 from softboost._model_file import dumps, loads
+from softboost._model_values import ModelFileError
 from softboost.forecast import (
     Differences,
     ExpandingMean,
@@ -200,6 +201,17 @@ class TestIntervals:
         after = again.update(new).predict(level=[80])
         frames_equal(known, after[after["unique_id"] != "s2"])
         assert np.isfinite(after.iloc[:, 2:].to_numpy()).all()
+
+
+def test_rows_that_overflow_in_features_are_refused():
+    """Numbers that are finite, while their sums, which features are made of, would not be."""
+    forecaster = Forecaster("MS", 2, regressor(), lags=[1], lag_transforms={1: [ExpandingMean()]}, scope="local",
+                            target_transforms=[LocalStandardScaler()]).fit(long_frame((40,)))  # fmt: skip
+    (learned,) = forecaster.fitted_.models
+    loads(dumps(forecaster))
+    learned.transforms.steps[0].stats_[:, 0] = -1.7e308
+    with pytest.raises(ModelFileError, match="the rows overflow"):
+        loads(dumps(forecaster))
 
 
 class TestNothingHalfDone:

@@ -259,7 +259,7 @@ def _check_target(f: Fields, fitted: Fitted, frame: LongFrame) -> None:
                 z, _ = model.transforms.take(places).apply(panel.y, panel.indptr)
             except ValueError as error:
                 raise f.error(str(error)) from None
-            if np.isinf(z).any():
+            if np.any(np.abs(z) > LARGEST):  # sums and squares of them must be numbers too: features are made of these
                 raise f.error("the rows overflow in the transforms of the target")
 
 
