@@ -18,6 +18,7 @@ import pytest
 from softboost import SoftBoostRegressor
 from softboost._benchmarks import serving
 from softboost._model_file import dumps, loads
+from softboost.forecast import Forecaster
 from softboost.presets import bsdt_q
 
 PLAIN = {"n_estimators": 10, "learning_rate": 0.3, "depth": 2, "feature_transform": None, "init": "constant"}
@@ -246,6 +247,55 @@ def test_fit_while_predicting_is_safe():
         for thread in watchers:
             thread.join()
         sys.setswitchinterval(interval)
+    assert not wrong
+    assert len(seen) >= 2
+
+
+def test_forecaster_may_change_while_it_predicts():
+    """Forecasts and intervals are those before a fit or an update, or those after it."""
+    days = pd.date_range("2024-01-01", periods=60)
+    noise = np.random.default_rng(0).normal(size=60)
+    df = pd.DataFrame({"unique_id": "s", "ds": days, "y": 50 + noise})
+    tall = df.assign(y=1e6 * df["y"])
+    settings = {"h": 2, "lags": [1, 2], "target_transforms": [], "model": SoftBoostRegressor(**PLAIN)}
+
+    def steps():
+        """A forecaster after each change."""
+        forecaster = Forecaster("D", **settings)
+        while True:
+            yield forecaster.fit(df[:50])
+            yield forecaster.update(df[50:])
+            yield forecaster.fit(tall)
+
+    allowed = [f.predict(level=[80]) for f, _ in zip(steps(), range(3), strict=False)]
+    changing = steps()
+    forecaster, stop, wrong, seen = next(changing), threading.Event(), [], set()
+
+    def watch():
+        while not stop.is_set():
+            try:
+                got = forecaster.predict(level=[80])
+            except BaseException as error:
+                wrong.append(repr(error))
+                return
+            match = [i for i, forecast in enumerate(allowed) if got.equals(forecast)]
+            if not match:
+                wrong.append(f"a mixture: {got}")
+                return
+            seen.update(match)
+
+    watchers = [threading.Thread(target=watch) for _ in range(2)]
+    try:
+        for thread in watchers:
+            thread.start()
+        until = time.monotonic() + 60
+        for i, _ in enumerate(changing):
+            if wrong or (i >= 20 and len(seen) == 3) or time.monotonic() > until:
+                break
+    finally:
+        stop.set()
+        for thread in watchers:
+            thread.join()
     assert not wrong
     assert len(seen) >= 2
 

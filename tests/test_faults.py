@@ -176,6 +176,36 @@ def test_interrupt_leaves_a_forecaster_as_it_was():
     assert (code, out) == (0, ["stopped", "True", "True"]), err
 
 
+def test_interrupt_of_an_update_leaves_all_of_it_or_nothing():
+    process = start(
+        """
+        import copy
+        import pandas as pd
+        from softboost.forecast import Forecaster
+
+        dates = pd.date_range("2000-01-01", periods=400, freq="D")
+        df = pd.concat([pd.DataFrame({"unique_id": i, "ds": dates, "y": 5 + i + np.abs(y)}) for i in range(30)])
+        past, new = df[df["ds"] < dates[390]], df[df["ds"] >= dates[390]]
+        model = SoftBoostRegressor(**small)
+        whole = Forecaster("D", 3, model, lags=[1, 2], scope="local", target_transforms=[]).fit(past)
+        before, after = whole.predict(), copy.deepcopy(whole).update(new, learn=True).predict()
+        try:
+            say_when_inside("_learned.py")
+            while True:
+                forecaster = copy.deepcopy(whole)
+                forecaster.update(new, learn=True)
+        except KeyboardInterrupt:
+            print("stopped", flush=True)
+        forecast = forecaster.predict()
+        print(before.equals(after), forecast.equals(before) or forecast.equals(after), flush=True)
+        """
+    )
+    wait_for(process, "inside")
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert (code, out) == (0, ["stopped", "False", "True"]), err
+
+
 def test_interrupts_never_leave_half_a_row_in_an_online_model():
     """Stopped many times, a model has learned what one has that nobody disturbed."""
     n_times = 15
@@ -268,7 +298,7 @@ def test_memory_error_leaves_the_model_as_it_was(n_jobs):
         # one fit first, so that thread stacks and scratch space of the libraries are there already
         model.set_params(n_jobs=int(sys.argv[1])).fit(np.tile(X, (20, 1)), np.tile(y, 20))
         model = SoftBoostRegressor(**small, n_jobs=int(sys.argv[1])).fit(X, y)
-        stopped = kept = 0
+        stopped, kept, threads = 0, 0, n_threads()
         for spare in (4, 8, 16, 24, 32, 48, 64, 96, 128):  # MiB: to run out at many different places
             used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + spare * 2**20, resource.RLIM_INFINITY))
@@ -280,7 +310,7 @@ def test_memory_error_leaves_the_model_as_it_was(n_jobs):
             finally:
                 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             kept += unchanged()
-        print(stopped >= 3, kept == stopped, flush=True)
+        print(stopped >= 3, kept == stopped, n_threads() <= threads, flush=True)
         print(bool(np.isfinite(model.fit(rows[:2000], target[:2000]).predict(rows[:50])).all()), flush=True)
         """,
         n_jobs,
@@ -290,7 +320,7 @@ def test_memory_error_leaves_the_model_as_it_was(n_jobs):
         process.kill()
         pytest.skip("needs /proc to know how much is in use")
     code, out, err = finish(process, seconds=250)
-    assert (code, out) == (0, ["True", "True", "True"]), err
+    assert (code, out) == (0, ["True", "True", "True", "True"]), err
 
 
 FULL = """
@@ -362,3 +392,35 @@ def test_killed_worker_is_told_and_leaves_the_rest_alone():
             job.result(timeout=120)
     assert np.array_equal(model.predict(X), before)
     assert not hasattr(endless, "members_")
+
+
+def test_killed_worker_of_a_forecaster_is_told_and_leaves_it_as_it_was():
+    """Series are fitted in processes (n_jobs=2); one of them dies at work."""
+    process = start(
+        """
+        import pandas as pd
+        from concurrent.futures.process import BrokenProcessPool
+        from softboost.forecast import Forecaster
+
+        class Mortal(SoftBoostRegressor):
+            def fit(self, X, y):
+                if os.getpid() != home:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().fit(X, y)
+
+        home = os.getpid()
+        dates = pd.date_range("2000-01-01", periods=60, freq="D")
+        df = pd.concat([pd.DataFrame({"unique_id": i, "ds": dates, "y": y[i : i + 60]}) for i in range(4)])
+        settings = dict(lags=[1, 2], scope="local", target_transforms=[])
+        forecaster = Forecaster("D", 3, Mortal(**small), **settings).fit(df)
+        before, attributes = forecaster.predict(), dict(vars(forecaster))
+        try:
+            forecaster.set_params(n_jobs=2).fit(df[df["unique_id"] < 3])
+        except BrokenProcessPool:
+            print("told", flush=True)
+        forecaster.set_params(n_jobs=attributes["n_jobs"])
+        print(vars(forecaster) == attributes, forecaster.predict().equals(before), flush=True)
+        """
+    )
+    code, out, err = finish(process)
+    assert (code, out) == (0, ["told", "True", "True"]), err
