@@ -281,6 +281,7 @@ LOAD = [
 
 SERIES = pd.DataFrame({"unique_id": ["s"] * 30, "ds": pd.date_range("2024-01-01", periods=30), "y": np.arange(30.0)})
 NEXT = pd.DataFrame({"unique_id": ["s"], "ds": [pd.Timestamp("2024-01-31")], "y": [30.0]})
+AHEAD = pd.DataFrame({"unique_id": ["s", "s"], "ds": pd.date_range("2024-01-31", periods=2)})
 PRICED = SERIES.assign(price=np.arange(30.0) % 7)
 TEXTS = SERIES.assign(ds=["a"] * 30)
 
@@ -338,6 +339,8 @@ FORECAST = [
     ("no future", ahead(None), ValueError, r"fitted with \['price'\].*pass their future as X_df"),
     ("future without the column", ahead(NEXT), ValueError, r"X_df lacks the columns \['price'\]"),
     ("half a future", ahead(NEXT.assign(price=1.0)), ValueError, "X_df has no row for series 's' at"),
+    ("infinite price", refit(PRICED.assign(price=at(PRICED["price"], 4, np.inf))), ValueError, "'price' holds inf"),
+    ("infinite price ahead", ahead(AHEAD.assign(price=-np.inf)), ValueError, "'price' holds -inf"),
     ("old rows again", update(SERIES[-1:]), ValueError, "are both series 's'"),
     ("rows from before", update(NEXT.assign(ds=pd.Timestamp("2023-12-31"))), ValueError, "before its first known one"),
     ("rows after a gap", update(NEXT.assign(ds=pd.Timestamp("2024-03-01"))), ValueError, "series 's' goes from"),

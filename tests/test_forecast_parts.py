@@ -174,6 +174,15 @@ def test_log_refuses_what_it_cannot_take():
         Log().apply(np.array([1.0, -1.0]), np.array([0, 2]))
 
 
+@pytest.mark.parametrize("offset", [0.0, 1.0, -5.0, 1e6])
+def test_log_can_take_what_it_gave_back(offset):
+    """However low a forecast is on its scale: intervals are made there, from the forecast itself."""
+    _, inverse = Log(offset).apply(np.array([6.0, 7.0]), np.array([0, 2]))
+    forecast = inverse(np.array([[-1e300, -800.0, -40.0, 0.0, 800.0, 1e300]]))
+    z, _ = Chain([Log(offset)]).link(forecast)
+    assert np.isfinite(z).all()
+
+
 def test_target_transforms_read_mlforecasts_words():
     module = pytest.importorskip("mlforecast.target_transforms", reason="mlforecast is not installed")
     chain = read_target_transforms([module.Differences([1, 4]), module.LocalStandardScaler()])

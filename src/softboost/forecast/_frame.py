@@ -341,7 +341,11 @@ def _matrix(df: Any, columns: list[str], categories: Categories) -> Array:
     for name in columns:
         column = frame.get_column(name)
         if (column.dtype.is_numeric() or column.dtype == nw.Boolean) and name not in categories:
-            out.append(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
+            values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            if np.isinf(values).any():
+                found = values[np.argmax(np.isinf(values))]
+                raise ValueError(f"column {name!r} holds {found}; give finite numbers, or NaN where one is missing")
+            out.append(values)
             continue
         if isinstance(column.dtype, (nw.Datetime, nw.Date, nw.Duration)):
             raise ValueError(f"column {name!r} holds times; turn it into numbers or drop it")

@@ -159,7 +159,8 @@ class Log(TargetTransform):
                 f"Log(offset={self.offset!r}) needs y + offset > 0, but the smallest y is {least:g}; "
                 "use a larger offset or leave the transform out"
             )
-        return np.log(y + self.offset), lambda z: np.exp(np.minimum(z, 700.0)) - self.offset
+        least = np.nextafter(-self.offset, np.inf)  # what comes back has a logarithm again, however small it was
+        return np.log(y + self.offset), lambda z: np.maximum(np.exp(np.clip(z, -700.0, 700.0)) - self.offset, least)
 
 
 class Differences(TargetTransform):
