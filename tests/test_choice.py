@@ -9,8 +9,8 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from softboost import SoftBoostRegressor, _choice
 from softboost._choice import Units, combine, convex_weights, wanders
-from softboost._linear import find_anchor, fit_linear_models
-from softboost._validation import is_series, make_folds
+from softboost._linear import STIFFNESS, find_anchor, fit_autoregression, fit_linear_models
+from softboost._validation import lags_of_columns, make_folds
 from softboost.losses import AbsoluteError, SquaredError
 
 
@@ -171,11 +171,14 @@ def test_index_task_is_learned_by_the_transform():
 def test_series_are_recognised_by_a_column_that_repeats_the_target():
     rng = np.random.default_rng(0)
     X, y = lagged_series(np.cumsum(rng.normal(size=90)), 6)
-    assert is_series(X, y[:, None])
-    assert is_series(X[:, ::-1], y[:, None])
+    assert_array_equal(lags_of_columns(X, y[:, None]), [1, 2, 3, 4, 5, 6])
+    mixed = np.column_stack([X[:, ::-1], rng.normal(size=len(y))])
+    mixed[:3, :3] = np.nan
+    assert_array_equal(lags_of_columns(mixed, y[:, None]), [6, 5, 4, 3, 2, 1, 0])
     order = rng.permutation(len(y))
-    assert not is_series(X[order], y[order, None])
-    assert not is_series(X, np.ones((len(y), 1)))
+    assert lags_of_columns(X[order], y[order, None]) is None
+    assert lags_of_columns(X[:, 1:], y[:, None]) is None
+    assert lags_of_columns(X, np.ones((len(y), 1))) is None
 
 
 def test_wandering_series_are_modelled_by_their_changes():
@@ -185,7 +188,7 @@ def test_wandering_series_are_modelled_by_their_changes():
     assert not wanders(still[None])
     X, y = lagged_series(walk, 8)
     model = SoftBoostRegressor().fit(X[:-30], y[:-30])
-    assert all("persistence" in m.name or "drift" in m.name or "anchored" in m.name for m in model.members_)
+    assert all(m.name in ("autoregression", "persistence", "drift") or "anchored" in m.name for m in model.members_)
     naive = np.mean((X[-30:, 0] - y[-30:]) ** 2)
     assert np.mean((model.predict(X[-30:]) - y[-30:]) ** 2) <= 1.25 * naive
 
@@ -211,6 +214,70 @@ def test_anchor_view_is_undone_exactly():
     changes = fit_linear_models(anchor.view(X), y - anchor.level(X), None)["ridge"]
     levels = anchor.unview_path(changes)
     assert_allclose(levels.predict(X), changes.predict(anchor.view(X)) + anchor.level(X), atol=1e-8)
+    same = (np.full((3, 1), 5.0) - units.centre[:, None]) / units.spread[:, None]
+    assert_allclose(anchor.origin(units)[1], anchor.view(same)[1, 0], atol=1e-12)
+
+
+def test_anchor_is_the_nearest_column_though_a_few_rows_leap():
+    rng = np.random.default_rng(5)
+    steps = rng.normal(size=(3, 60))
+    steps[2] *= 2.0
+    steps[0, 0] = 20.0  # the last change, in one row
+    before = rng.normal(size=60) * 20
+    raw = np.column_stack([before, before + steps[2]])
+    target = before + steps[2] + steps[0]
+    raw[0, 0] = target[0]  # where y leaps, the older value happens to be near it
+    units = Units(raw.mean(axis=0), raw.std(axis=0), np.array([target.mean()]), np.array([target.std()]))
+    X = ((raw - units.centre) / units.spread).T
+    y = ((target - units.y_centre) / units.y_spread)[None]
+    assert find_anchor(X, y, None, units).column == 1
+
+
+def autoregression_twin(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The same from a singular value decomposition: X (n_columns, n_samples) through the origin, y (n_samples,)."""
+    Z = (X / np.sqrt(np.mean(X**2, axis=1))[:, None]).T
+    U, d, Vt = np.linalg.svd(Z, full_matrices=False)
+    kept = d**2 / (d**2 + STIFFNESS[:, None])
+    left_over = y @ y - kept @ (U.T @ y) ** 2
+    evidence = -0.5 * np.log1p(d**2 / STIFFNESS[:, None]).sum(axis=1) - 0.5 * len(y) * np.log(left_over / (y @ y))
+    likelihood = np.sqrt(np.exp(evidence))
+    slopes = (d / (d**2 + STIFFNESS[:, None]) * (U.T @ y)) @ Vt
+    return likelihood @ slopes / (likelihood.sum() + len(STIFFNESS)) / np.sqrt(np.mean(X**2, axis=1))
+
+
+@pytest.mark.parametrize("n_columns", [4, 30])
+def test_autoregression_averages_ridge_by_evidence(n_columns):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(n_columns, 20)) * rng.uniform(0.1, 3, size=(n_columns, 1))
+    y = 0.6 * X[0] - 0.2 * X[1] + 0.3 * rng.normal(size=20)
+    origin = rng.normal(size=n_columns)
+    path = fit_autoregression(X + origin[:, None], y[None], None, origin)
+    assert_allclose(path.coefficients[0, 0], autoregression_twin(X, y), rtol=1e-7)
+    assert_allclose(path.predict(origin[:, None]), 0.0, atol=1e-12)
+
+
+def test_autoregression_counts_a_weight_of_two_as_a_row_twice():
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(5, 30)), rng.normal(size=(1, 30))
+    twice = np.r_[np.arange(30), np.arange(10)]
+    weight = np.where(np.arange(30) < 10, 2.0, 1.0)
+    origin = np.zeros(5)
+    doubled = fit_autoregression(X[:, twice], y[:, twice], None, origin)
+    assert_allclose(fit_autoregression(X, y, weight, origin).coefficients, doubled.coefficients, rtol=1e-9)
+
+
+def test_autoregression_of_a_series_that_stands_still_says_so():
+    path = fit_autoregression(np.ones((2, 12)), np.zeros((1, 12)), None, np.zeros(2))
+    assert_array_equal(path.predict(np.ones((2, 3))), 0.0)
+
+
+def test_season_is_learned_from_two_years():
+    """The last value is far from the next, and 36 rows with 12 lags leave little to hold out."""
+    rng = np.random.default_rng(8)
+    t = np.arange(72)
+    X, y = lagged_series(5 * np.sin(2 * np.pi * t / 12) + 0.1 * t + 0.3 * rng.normal(size=72), 12)
+    model = SoftBoostRegressor().fit(X[:36], y[:36])
+    assert np.mean((model.predict(X[36:]) - y[36:]) ** 2) < 0.2 * np.mean((X[36:, 0] - y[36:]) ** 2)
 
 
 def test_convex_weights_find_a_known_mixture():

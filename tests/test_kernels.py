@@ -535,14 +535,15 @@ def test_ridge_path_solves_the_normal_equations(n_columns, n_samples, n_outputs,
     x[-1] = x[0]
     gram, cross = x @ x.T, rng.normal(size=(n_outputs, n_samples)) @ x.T
     penalties = np.array([1e4, 1.0, 1e-3])
-    got = _kernels.ridge_path(gram, cross, penalties)
-    for penalty, coefficients in zip(penalties, got, strict=True):
-        want = np.linalg.solve(gram + penalty * np.eye(n_columns), cross.T).T
-        assert_allclose(coefficients, want, rtol=1e-6, atol=1e-7)
+    got, determinants = _kernels.ridge_path(gram, cross, penalties)
+    for penalty, coefficients, determinant in zip(penalties, got, determinants, strict=True):
+        matrix = gram + penalty * np.eye(n_columns)
+        assert_allclose(coefficients, np.linalg.solve(matrix, cross.T).T, rtol=1e-6, atol=1e-7)
+        assert_allclose(determinant, np.linalg.slogdet(matrix)[1], rtol=1e-6, atol=1e-6)
 
 
 def test_ridge_path_of_nothing_is_zero():
-    got = _kernels.ridge_path(np.zeros((3, 3)), np.zeros((2, 3)), np.array([1.0, 0.1]))
+    got, _ = _kernels.ridge_path(np.zeros((3, 3)), np.zeros((2, 3)), np.array([1.0, 0.1]))
     assert_array_equal(got, np.zeros((2, 2, 3)))
 
 

@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
     count([&] { kernels().predict(e, x.data(), rows, 1, out.data()); });
   } else if (name == "linear_models") {
     std::vector<double> mean_x(kColumns), mean_y(1), gram(kColumns * kColumns), cross(kColumns), penalties(30);
-    std::vector<double> ridge(30 * kColumns), lasso(30 * kColumns), relaxed(30 * kColumns);
+    std::vector<double> determinants(30), ridge(30 * kColumns), lasso(30 * kColumns), relaxed(30 * kColumns);
     for (size_t l = 0; l < penalties.size(); ++l) penalties[l] = 100.0 / static_cast<double>(1 << (l / 2));
     const KernelTable& table = avx2::kernel_table();
     count([&] {
@@ -147,7 +147,8 @@ int main(int argc, char** argv) {
       kernels().weighted_means(data.y.data(), nullptr, 1, kRows, 1, mean_y.data());
       kernels().moments(data.x.data(), data.y.data(), nullptr, kColumns, 1, kRows, mean_x.data(), mean_y.data(), 1,
                         nullptr, gram.data(), cross.data());
-      table.ridge_path(gram.data(), cross.data(), kColumns, 1, penalties.data(), 30, nullptr, ridge.data());
+      table.ridge_path(gram.data(), cross.data(), kColumns, 1, penalties.data(), 30, nullptr, ridge.data(),
+                       determinants.data());
       table.lasso_path(gram.data(), cross.data(), kColumns, penalties.data(), 30, 1e-5, 300, lasso.data());
       table.relaxed_path(gram.data(), cross.data(), kColumns, lasso.data(), 30, 50.0, 1e-3, relaxed.data());
     });

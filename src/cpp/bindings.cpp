@@ -485,12 +485,12 @@ NB_MODULE(_core, m) {
       "ridge_path",
       [](In2<double> gram, In2<double> cross, In1<double> penalties) {
         const size_t d = gram.shape(0), o = cross.shape(0), l = penalties.size();
-        std::vector<double> out(l * o * d);
+        std::vector<double> out(l * o * d), log_determinants(l);
         run_interruptibly([&](softboost::Interrupt* interrupt) {
           current_table->ridge_path(gram.data(), cross.data(), size(d), size(o), penalties.data(), size(l), interrupt,
-                                    out.data());
+                                    out.data(), log_determinants.data());
         });
-        return array(std::move(out), {l, o, d});
+        return nb::make_tuple(array(std::move(out), {l, o, d}), array(std::move(log_determinants), {l}));
       },
       "gram"_a.noconvert(), "cross"_a.noconvert(), "penalties"_a.noconvert());
   m.def(

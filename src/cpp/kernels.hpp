@@ -42,7 +42,8 @@ struct KernelTable {
   void (*lasso_path)(const double* gram, const double* cross, int64_t n_columns, const double* penalties,
                      int64_t n_penalties, double tolerance, int64_t max_sweeps, double* out);
   void (*ridge_path)(const double* gram, const double* cross, int64_t n_columns, int64_t n_outputs,
-                     const double* penalties, int64_t n_penalties, Interrupt* interrupt, double* out);
+                     const double* penalties, int64_t n_penalties, Interrupt* interrupt, double* out,
+                     double* log_determinants);
   void (*relaxed_path)(const double* gram, const double* cross, int64_t n_columns, const double* path, int64_t n_stages,
                        double limit, double ridge, double* out);
   double (*rls_update)(double* covariance, const double* basis, int64_t n, double gap, double* gain);

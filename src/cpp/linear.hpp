@@ -133,9 +133,10 @@ struct Tridiagonal {
 };
 
 // For each penalty and output: (G + penalty I) b = c, from one tridiagonal form of G. cross is (n_outputs, n_columns),
-// out (n_penalties, n_outputs, n_columns).
+// out (n_penalties, n_outputs, n_columns), log_determinants (n_penalties,) those of G + penalty I.
 inline void ridge_path(const double* gram, const double* cross, int64_t n_columns, int64_t n_outputs,
-                       const double* penalties, int64_t n_penalties, Interrupt* interrupt, double* out) {
+                       const double* penalties, int64_t n_penalties, Interrupt* interrupt, double* out,
+                       double* log_determinants) {
   Tridiagonal t;
   t.compute(gram, n_columns, interrupt);
   if (interrupted(interrupt)) return;
@@ -150,6 +151,8 @@ inline void ridge_path(const double* gram, const double* cross, int64_t n_column
       const double carried = j > 0 ? t.below[j - 1] * t.below[j - 1] / pivot[j - 1] : 0.0;
       pivot[j] = std::max(t.diagonal[j] + penalties[l] - carried, 1e-3 * penalties[l]);  // rounding may eat into it
     }
+    log_determinants[l] = 0.0;
+    for (const double p : pivot) log_determinants[l] += std::log(p);
     for (int64_t o = 0; o < n_outputs; ++o) {
       double* y = x.data() + l * n_outputs + o;
       for (int64_t j = 0; j < n_columns; ++j)

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ._boosting import Boosted, Path, boost, pilot_ranking
-from ._linear import Anchor, LinearPath, Units, find_anchor, fit_linear_models
+from ._linear import Anchor, LinearPath, Units, find_anchor, fit_autoregression, fit_linear_models
 from ._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData
 from .losses import Loss, SquaredError
 from .transforms import Linear
 
-__all__ = ["Choice", "Member", "Units", "candidate_paths", "choose", "fit_member", "wanders"]
+__all__ = ["Choice", "Member", "Series", "Units", "candidate_paths", "choose", "fit_member", "wanders"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
@@ -57,6 +57,22 @@ def candidate_paths(n_samples: float) -> list[Path]:
     ]
 
 
+@dataclass(frozen=True)
+class Series:
+    """What is known of rows that are a series in time order.
+
+    Attributes
+    ----------
+    lags : ndarray of shape (n_features_in,)
+        How many rows back each column looks; 0 where it is not a lag.
+    wandering : bool
+        Whether the series has no mean that it returns to (see :func:`wanders`).
+    """
+
+    lags: Array
+    wandering: bool
+
+
 class Fit:
     """One set of training rows in one view, with what all candidates share on it: bins, linear models, rankings.
 
@@ -64,12 +80,22 @@ class Fit:
     """
 
     def __init__(
-        self, X: Array, y: Array, weight: Array | None, units: Units, loss: Loss, n_threads: int, anchored: bool = False
+        self,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        units: Units,
+        loss: Loss,
+        n_threads: int,
+        anchored: bool = False,
+        series: Series | None = None,
     ) -> None:
-        self.anchor = find_anchor(X, y, weight, units) if anchored else None
+        lags = None if series is None else series.lags
+        self.anchor = find_anchor(X, y, weight, units, lags) if anchored else None
+        self.last_value = self.anchor if anchored or lags is None else find_anchor(X, y, weight, units, lags)
         if self.anchor is not None:
             y = np.ascontiguousarray(y - self.anchor.level(X)).astype(y.dtype)
-        self.X, self.y, self.weight = self.see(X), y, weight
+        self.X, self.y, self.weight, self.units = self.see(X), y, weight, units
         self.loss, self.n_threads = loss, n_threads
         self.data = TrainingData(self.X, weight, n_threads)
         self._linear: dict[str, LinearPath] | None = None
@@ -94,10 +120,21 @@ class Fit:
             self._linear = {"constant": LinearPath(np.zeros((1, n_outputs, n_features)), self.constant()[None])}
         if self._linear is None:
             self._linear = fit_linear_models(self.X, self.y, self.weight, self.n_threads)
+            if self.last_value is not None and len(self.y) == 1:
+                self._linear["autoregression"] = self._autoregression(self.last_value)
             if not isinstance(self.loss, SquaredError):
                 for path in self._linear.values():
                     self._recentre(path)
         return self._linear
+
+    def _autoregression(self, last_value: Anchor) -> LinearPath:
+        """As a linear model of this view, though it is always one of changes since the last value."""
+        origin = last_value.origin(self.units)
+        if self.anchor is not None:
+            return fit_autoregression(self.X, self.y, self.weight, origin, self.n_threads)
+        changes = self.y - last_value.level(self.X)
+        path = fit_autoregression(last_value.view(self.X), changes, self.weight, origin, self.n_threads)
+        return last_value.unview_path(path)
 
     def _recentre(self, path: LinearPath) -> None:
         residual = self.y[None] - path.predict(self.X)
@@ -220,7 +257,8 @@ class _Judged:
     @property
     def name(self) -> str:
         if self.anchored:
-            return {"zero": "persistence", "constant": "drift"}.get(self.model, f"anchored {self.model}")
+            own = {"zero": "persistence", "constant": "drift", "autoregression": "autoregression"}
+            return own.get(self.model, f"anchored {self.model}")
         return self.model
 
 
@@ -257,7 +295,7 @@ def choose(
     units: Units,
     *,
     linear_level: bool = True,
-    wandering: bool | None = None,
+    series: Series | None = None,
     fixed_rounds: bool = False,
     seed: int = 0,
     n_threads: int = 1,
@@ -265,25 +303,26 @@ def choose(
 ) -> tuple[list[Member], Choice]:
     """Judge all candidates out of fold, combine them, and fit those that count on all rows.
 
-    ``wandering`` says of rows in time order whether the series wanders (see :func:`wanders`); None of other rows.
-    A series that wanders is modelled by its changes, and so are rows whose target is nearly a column and most of whose
-    columns move along with that one.
+    A ``series`` that wanders is modelled by its changes, and so are rows whose target is nearly a column and many of
+    whose columns move along with that one. The autoregression is the simplest model of a series.
     """
-    anchored = bool(wandering)
-    if wandering is None and linear_level:
+    anchored = series is not None and series.wandering
+    if series is None and linear_level:
         anchor = find_anchor(X, y, weight, units)
-        anchored = anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4
-    judge = _Judge(X, y, weight, loss, folds, units, anchored, seed, n_threads, progress)
+        anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4)
+    judge = _Judge(X, y, weight, loss, folds, units, anchored, series, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
+    if series is not None and loss.scales_with_y:
+        names = ("autoregression", *names)
     linear = judge.linear_candidates(names)
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
     boosted = judge.boosted_candidates(paths, start, fixed_rounds)
-    doubt = DOUBT if wandering is None else 2 * DOUBT  # neighbours in time are alike: rows count for half
+    doubt = DOUBT if series is None else 2 * DOUBT  # neighbours in time are alike: rows count for half
     weights = combine(linear, boosted, judge.y, judge.weight, loss, doubt)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}
-    full = Fit(X, y, weight, units, loss, n_threads, anchored)
+    full = Fit(X, y, weight, units, loss, n_threads, anchored, series)
     members = []
     for candidate, w in zip(everyone, weights, strict=True):
         if w <= 0:
@@ -339,6 +378,7 @@ class _Judge:
         folds: Sequence[Fold],
         units: Units,
         anchored: bool,
+        series: Series | None,
         seed: int,
         n_threads: int,
         progress: Callable[[str], None],
@@ -356,6 +396,7 @@ class _Judge:
                 loss,
                 inner,
                 anchored,
+                series,
             )
             for train, _ in folds
         ]

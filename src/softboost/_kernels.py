@@ -262,8 +262,11 @@ def moments(
     return _core.moments(x, y, weight, centred, n_threads)
 
 
-def ridge_path(gram: Array, cross: Array, penalties: Array) -> Array:
-    """Solutions of (G + penalty I) b = c, shape (n_penalties, n_outputs, n_columns); cross (n_outputs, n_columns)."""
+def ridge_path(gram: Array, cross: Array, penalties: Array) -> tuple[Array, Array]:
+    """Solutions of (G + penalty I) b = c, shape (n_penalties, n_outputs, n_columns); cross (n_outputs, n_columns).
+
+    With them the logarithms of the determinants of G + penalty I, shape (n_penalties,).
+    """
     if gram.shape != (cross.shape[1], cross.shape[1]):
         raise ValueError(f"gram must have shape {(cross.shape[1], cross.shape[1])}, got {gram.shape}")
     return _core.ridge_path(gram, cross, penalties)

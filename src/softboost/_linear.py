@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from . import _kernels
 
-__all__ = ["Anchor", "LinearPath", "Units", "find_anchor", "fit_linear_models"]
+__all__ = ["Anchor", "LinearPath", "Units", "find_anchor", "fit_autoregression", "fit_linear_models"]
 
 Array = NDArray[Any]
 RIDGE_PENALTIES = np.logspace(-3, 4, 29)
 N_LASSO_PENALTIES = 60
 MAX_LASSO_COLUMNS = 256
 MAX_ANCHOR_ROWS = 2**15
+STIFFNESS = np.logspace(4, -2, 31)  # of the autoregression, relative to columns of unit size
 
 
 @dataclass
@@ -81,6 +82,11 @@ class Anchor:
         """The anchored view of X (n_features, n_samples)."""
         return X * self.scale[:, None] + np.outer(self.share, X[self.column]) + self.shift[:, None]
 
+    def origin(self, units: Units) -> Array:
+        """The view, shape (n_features,), of a row whose columns in the units of the anchor all equal it."""
+        distance = (units.centre - units.centre[self.column]) / units.spread
+        return np.where(self.share != 0, self.shift - self.scale * distance, 0.0)
+
     def unview(self, weights: Array) -> tuple[Array, Array]:
         """Weights on X, and the constant they add, from weights (..., n_features) on the view."""
         on_x = weights * self.scale
@@ -94,8 +100,13 @@ class Anchor:
         return LinearPath(coefficients, path.intercepts + constant + self.offset)
 
 
-def find_anchor(X: Array, y: Array, weight: Array | None, units: Units) -> Anchor:
-    """The column nearest to y in its own units, all outputs together; of many rows, 32,768 evenly spread ones say."""
+def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Array | None = None) -> Anchor:
+    """The column nearest to y in its own units, all outputs together; of many rows, 32,768 evenly spread ones say.
+
+    Nearest on average, not on average of squares: a few leaps of a series must not decide which column is its last
+    value. Where ``lags`` tells how many rows back each column looks (0: not a lag), the anchor is lag 1, and all lags
+    are in its units.
+    """
     if X.shape[1] > MAX_ANCHOR_ROWS:
         rows = np.linspace(0, X.shape[1] - 1, MAX_ANCHOR_ROWS).astype(int)
         X, y, weight = X[:, rows], y[:, rows], None if weight is None else weight[rows]
@@ -113,8 +124,16 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units) -> Ancho
     covariance = (X - mean_x[:, None]) * share @ (y - mean_y[:, None]).T
     error = (gap**2 + variance_y + slope**2 * variance_x[:, None] - 2 * slope * covariance).mean(axis=1)
     error = np.maximum(error, 1e-12 * variance_y.mean())  # a copy of y leaves only rounding
-    column = int(np.flatnonzero(error <= error.min() * (1 + 1e-9))[0])
-    alike = _in_the_same_units(X, column, units, share)
+    if lags is None:
+        near = np.sort(np.argsort(error, kind="stable")[:8])
+        distance = np.abs(y - slope[near][:, :, None] * X[near][:, None] - offset[near][:, :, None])
+        distance = distance.mean(axis=1) @ share
+        column = int(near[np.flatnonzero(distance <= distance.min() * (1 + 1e-9))[0]])
+        alike = _in_the_same_units(X, column, units, share)
+    else:
+        column = int(np.flatnonzero(lags == 1)[0])
+        alike = _in_the_same_units(X, column, units, share)
+        alike[np.flatnonzero(lags > 1)] = True
     scale = np.where(alike, units.spread, 1.0)
     part = np.where(alike, -units.spread[column], 0.0)
     shift = np.where(alike, units.centre - units.centre[column], 0.0)
@@ -169,22 +188,63 @@ def _path(coefficients: Array, mean_x: Array, mean_y: Array) -> LinearPath:
 
 def fit_ridge(m: _Moments) -> LinearPath:
     """Ridge regression for 29 penalties."""
-    return _path(_kernels.ridge_path(m.gram, m.cross, np.ascontiguousarray(RIDGE_PENALTIES[::-1])), m.mean_x, m.mean_y)
+    slopes, _ = _kernels.ridge_path(m.gram, m.cross, np.ascontiguousarray(RIDGE_PENALTIES[::-1]))
+    return _path(slopes, m.mean_x, m.mean_y)
 
 
 def fit_wide_ridge(X: Array, y: Array, weight: Array | None, n_threads: int) -> LinearPath:
     """The same where columns outnumber rows: in the space of the rows, whose Gram matrix is the smaller one."""
-    n_samples = X.shape[1]
-    weight = np.ones(n_samples) if weight is None else weight.astype(np.float64)
+    weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
     mean_x, mean_y = (X * weight).sum(axis=1) / weight.sum(), (y * weight).sum(axis=1) / weight.sum()
     root = np.sqrt(weight)
-    rows = np.ascontiguousarray(((X - mean_x[:, None]) * root).T)
+    X, y = (X - mean_x[:, None]) * root, (y - mean_y[:, None]) * root
+    slopes, _ = _ridge_from_rows(X, y, RIDGE_PENALTIES[::-1], n_threads)
+    return _path(slopes, mean_x, mean_y)
+
+
+def _ridge_from_rows(X: Array, y: Array, penalties: Array, n_threads: int) -> tuple[Array, Array]:
+    """Ridge through the origin from the Gram matrix K of the rows, and the log determinants of K + penalty I."""
+    rows = np.ascontiguousarray(X.T)
     _, _, gram, _ = _kernels.moments(rows, np.zeros((1, rows.shape[1])), None, n_threads, centred=False)
-    target = np.ascontiguousarray((y - mean_y[:, None]) * root)
-    duals = _kernels.ridge_path(gram, target, np.ascontiguousarray(RIDGE_PENALTIES[::-1]))
-    flat = duals.reshape(-1, n_samples)
+    duals, log_determinants = _kernels.ridge_path(gram, np.ascontiguousarray(y), np.ascontiguousarray(penalties))
+    flat = duals.reshape(-1, len(gram))
     slopes = _kernels.linear_outputs(flat, np.zeros(len(flat)), rows, n_threads)
-    return _path(slopes.reshape(*duals.shape[:2], -1), mean_x, mean_y)
+    return slopes.reshape(*duals.shape[:2], -1), log_determinants
+
+
+def fit_autoregression(X: Array, y: Array, weight: Array | None, origin: Array, n_threads: int = 1) -> LinearPath:
+    """The change of a series from its changes before: ridge regression for all penalties at once, one stage.
+
+    X (n_features, n_samples) and y (1, n_samples) are in the view of an anchor, whose ``origin`` is where nothing has
+    changed, and there the model predicts no change. Each penalty counts by the evidence for it (the probability of y
+    under the prior that the penalty stands for), half of the prior being on no model at all, so nothing is chosen and
+    no rows are held out: that is what few rows are best used for. Evidence counts rows for half, because neighbours
+    in time are alike.
+    """
+    root = np.ones(X.shape[1]) if weight is None else np.sqrt(weight.astype(np.float64))
+    Z = (X.astype(np.float64) - origin[:, None]) * root
+    t = y.astype(np.float64) * root
+    total = float((root**2).sum())
+    size = np.sqrt((Z**2).sum(axis=1) / total)
+    size = np.where(size > 1e-9, size, 1.0)
+    Z = np.ascontiguousarray(Z / size[:, None])
+    if Z.shape[0] <= Z.shape[1]:
+        _, _, gram, cross = _kernels.moments(Z, t, None, n_threads, centred=False)
+        slopes, log_determinants = _kernels.ridge_path(gram, cross, np.ascontiguousarray(STIFFNESS))
+    else:
+        slopes, log_determinants = _ridge_from_rows(Z, t, STIFFNESS, n_threads)
+    everything = float((t**2).sum())
+    left_over = everything - (slopes[:, 0] * (Z * t).sum(axis=1)).sum(axis=1)
+    left_over = np.maximum(left_over, 1e-12 * everything)
+    if not everything > 0:
+        return LinearPath(np.zeros((1, 1, len(size))), np.zeros((1, 1)))
+    freedom = log_determinants - min(Z.shape) * np.log(STIFFNESS)
+    evidence = 0.5 * (-0.5 * freedom - 0.5 * total * np.log(left_over / everything))  # against no model, whose is 0
+    largest = max(float(evidence.max()), 0.0)
+    probability = 0.5 * np.exp(evidence - largest) / len(STIFFNESS)
+    probability /= probability.sum() + 0.5 * np.exp(-largest)
+    slope = (probability[:, None] * slopes[:, 0]).sum(axis=0) / size
+    return LinearPath(slope[None, None], np.array([[-(slope * origin).sum()]]))
 
 
 def fit_lasso_and_relaxed(m: _Moments, total: float) -> tuple[Array, Array]:

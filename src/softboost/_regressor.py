@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._boosting import Boosted, Path, boost
-from ._choice import Choice, Member, candidate_paths, choose, fit_member, wanders
+from ._choice import Choice, Member, Series, candidate_paths, choose, fit_member, wanders
 from ._ensemble import Ensemble
 from ._hard_trees import HardTrees, make_hard_trees
 from ._kernels import MAX_DEPTH
@@ -31,7 +31,7 @@ from ._validation import (
     check_flag,
     check_integer,
     check_number,
-    is_series,
+    lags_of_columns,
     make_folds,
     resolve_n_threads,
 )
@@ -316,9 +316,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         plain = len(paths) == 1 and not linear_level and self.n_estimators != AUTO
         if plain or self.early_stopping:
             return self._fit_plain(task, paths[0], previous)
-        series = linear_level and is_series(*task.first_rows())
-        wandering = wanders(y) if series else None
-        shuffle = self.shuffle if self.shuffle != AUTO else (False if wandering else "blocks")
+        lags = lags_of_columns(*task.first_rows()) if linear_level else None
+        series = None if lags is None else Series(lags, wanders(y))
+        forward = series is not None and series.wandering
+        shuffle = self.shuffle if self.shuffle != AUTO else (False if forward else "blocks")
         folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds:
             return self._fit_constant(task, y)
@@ -326,7 +327,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         try:
             members, choice = choose(
                 X, y, weight, task.train_loss, paths, folds, task.units,
-                linear_level=linear_level, wandering=wandering,
+                linear_level=linear_level, series=series,
                 fixed_rounds=self.n_estimators != AUTO, seed=task.seed, n_threads=task.n_threads,
                 progress=progress.step,
             )  # fmt: skip

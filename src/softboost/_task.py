@@ -20,7 +20,7 @@ __all__ = ["Task", "Watch", "check_columns"]
 
 Array = NDArray[Any]
 REACH = 3.0  # predictions leave the range of the training targets by at most so many of its widths
-REACH_OF_CHANGES = 1.0  # the same for predicted changes, of a model of changes
+REACH_OF_CHANGES = 0.0  # the same for predicted changes, of a model of changes
 Rows = tuple[Array, Array, Array | None]
 KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C"}
 
@@ -237,7 +237,7 @@ class Task:
     def bounds(self, column: int | None, before: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
         """Raw predictions are kept within three widths of the targets' range beyond that range.
 
-        For a model of changes since ``column``, the range is that of the changes, and one width. ``before`` are the
+        A model of changes since ``column`` predicts no change beyond those of the training rows. ``before`` are the
         bounds of rows learned earlier; the range then is that of all rows.
         """
         n_outputs = self.y.shape[0]

@@ -23,7 +23,7 @@ __all__ = [
     "check_number",
     "check_weight",
     "hinted",
-    "is_series",
+    "lags_of_columns",
     "make_folds",
     "resolve_n_threads",
     "resolve_seed",
@@ -33,6 +33,8 @@ Array = NDArray[Any]
 MAX_ROWS_FOR_FOLDS = 5000
 MAX_TRAINING_ROWS = 2**15  # of the one hold-out beyond that
 ROWS_TO_KNOW_A_SERIES = 20_000
+ROWS_TO_KNOW_A_LAG = 200
+MAX_LAG_TO_KNOW = 400
 FORWARD_START = 0.4
 
 
@@ -153,16 +155,29 @@ def resolve_seed(random_state: Any) -> int:
         ) from None
 
 
-def is_series(X: Array, y: Array) -> bool:
-    """Whether the rows are a series in time order: some column repeats the target of the row before."""
+def lags_of_columns(X: Array, y: Array) -> Array | None:
+    """How many rows back each column repeats the target, 0 where it does not; None if no column has the row before.
+
+    If one has, the rows are a series in time order.
+    """
     if len(y) < 10 or y.shape[1] != 1:
-        return False
-    before = y[:-1, 0].astype(np.float64)
-    size = float(before.max() / 2 - before.min() / 2)
-    if not size > 0:
-        return False
-    with np.errstate(over="ignore"):
-        return bool(np.any(np.mean(np.abs(X[1:] - before[:, None]) <= 1e-6 * size, axis=0) >= 0.95))
+        return None
+    target = y[:, 0].astype(np.float64)
+    tolerance = 1e-6 * float(target.max() / 2 - target.min() / 2)
+    if not tolerance > 0:
+        return None
+
+    def repeats(lag: int, rows: int) -> Array:
+        with np.errstate(over="ignore"):
+            gap = np.abs(X[lag : lag + rows] - target[:-lag][:rows, None])
+        return np.mean(gap <= tolerance, axis=0) >= 0.95
+
+    lags = np.where(repeats(1, len(y)), 1, 0)
+    if not lags.any():
+        return None
+    for lag in range(2, min(len(y) // 2, MAX_LAG_TO_KNOW) + 1):
+        lags[(lags == 0) & repeats(lag, ROWS_TO_KNOW_A_LAG)] = lag
+    return lags
 
 
 def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
