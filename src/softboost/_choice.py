@@ -318,7 +318,7 @@ def choose(
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
     boosted = judge.boosted_candidates(paths, start, fixed_rounds)
-    doubt = DOUBT if series is None else 2 * DOUBT  # neighbours in time are alike: rows count for half
+    doubt = 2 * DOUBT if anchored or series is not None else DOUBT  # neighbours in time are alike: rows count for half
     weights = combine(linear, boosted, judge.y, judge.weight, loss, doubt)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
-from .transforms import Transform
+from .transforms import Linear, Transform
 
 __all__ = [
     "Fitted",
@@ -421,6 +421,9 @@ def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float) -> Ar
 def apply_transform(transform: Transform, theta: Array | None, X: Array) -> Array:
     """z (n_components, n_samples) of feature-major X."""
     assert theta is not None
+    if type(transform).apply is Linear.apply:  # in the kernel, whose bits depend on no library's threads
+        Q = np.ascontiguousarray(theta, dtype=np.float64)
+        return _kernels.linear_outputs(Q, np.zeros(len(Q)), np.ascontiguousarray(X)).astype(X.dtype, copy=False)
     return np.ascontiguousarray(transform.apply(theta, X.T).T, dtype=X.dtype)
 
 
