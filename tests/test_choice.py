@@ -233,16 +233,18 @@ def test_anchor_is_the_nearest_column_though_a_few_rows_leap():
     assert find_anchor(X, y, None, units).column == 1
 
 
-def autoregression_twin(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def autoregression_twin(X: np.ndarray, y: np.ndarray, lags: np.ndarray) -> np.ndarray:
     """The same from a singular value decomposition: X (n_columns, n_samples) through the origin, y (n_samples,)."""
-    Z = (X / np.sqrt(np.mean(X**2, axis=1))[:, None]).T
+    freedom = np.where(lags == 1, 0.0, 1 / np.sqrt(np.maximum(lags, 1)))
+    freedom = freedom / np.sqrt(np.mean(freedom**2)) / np.sqrt(np.mean(X**2, axis=1))
+    Z = (X * freedom[:, None]).T
     U, d, Vt = np.linalg.svd(Z, full_matrices=False)
     kept = d**2 / (d**2 + STIFFNESS[:, None])
     left_over = y @ y - kept @ (U.T @ y) ** 2
     evidence = -0.5 * np.log1p(d**2 / STIFFNESS[:, None]).sum(axis=1) - 0.5 * len(y) * np.log(left_over / (y @ y))
     likelihood = np.sqrt(np.exp(evidence))
     slopes = (d / (d**2 + STIFFNESS[:, None]) * (U.T @ y)) @ Vt
-    return likelihood @ slopes / (likelihood.sum() + len(STIFFNESS)) / np.sqrt(np.mean(X**2, axis=1))
+    return likelihood @ slopes / (likelihood.sum() + len(STIFFNESS)) * freedom
 
 
 @pytest.mark.parametrize("n_columns", [4, 30])
@@ -250,9 +252,9 @@ def test_autoregression_averages_ridge_by_evidence(n_columns):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(n_columns, 20)) * rng.uniform(0.1, 3, size=(n_columns, 1))
     y = 0.6 * X[0] - 0.2 * X[1] + 0.3 * rng.normal(size=20)
-    origin = rng.normal(size=n_columns)
-    path = fit_autoregression(X + origin[:, None], y[None], None, origin)
-    assert_allclose(path.coefficients[0, 0], autoregression_twin(X, y), rtol=1e-7)
+    origin, lags = rng.normal(size=n_columns), np.r_[5, 0, 2, np.arange(n_columns - 3) + 1]
+    path = fit_autoregression(X + origin[:, None], y[None], None, origin, lags)
+    assert_allclose(path.coefficients[0, 0], autoregression_twin(X, y, lags), rtol=1e-7)
     assert_allclose(path.predict(origin[:, None]), 0.0, atol=1e-12)
 
 
@@ -261,13 +263,13 @@ def test_autoregression_counts_a_weight_of_two_as_a_row_twice():
     X, y = rng.normal(size=(5, 30)), rng.normal(size=(1, 30))
     twice = np.r_[np.arange(30), np.arange(10)]
     weight = np.where(np.arange(30) < 10, 2.0, 1.0)
-    origin = np.zeros(5)
-    doubled = fit_autoregression(X[:, twice], y[:, twice], None, origin)
-    assert_allclose(fit_autoregression(X, y, weight, origin).coefficients, doubled.coefficients, rtol=1e-9)
+    doubled = fit_autoregression(X[:, twice], y[:, twice], None, np.zeros(5), np.arange(5))
+    got = fit_autoregression(X, y, weight, np.zeros(5), np.arange(5))
+    assert_allclose(got.coefficients, doubled.coefficients, rtol=1e-9)
 
 
 def test_autoregression_of_a_series_that_stands_still_says_so():
-    path = fit_autoregression(np.ones((2, 12)), np.zeros((1, 12)), None, np.zeros(2))
+    path = fit_autoregression(np.ones((2, 12)), np.zeros((1, 12)), None, np.zeros(2), np.array([1, 2]))
     assert_array_equal(path.predict(np.ones((2, 3))), 0.0)
 
 

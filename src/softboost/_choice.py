@@ -92,7 +92,7 @@ class Fit:
     ) -> None:
         lags = None if series is None else series.lags
         self.anchor = find_anchor(X, y, weight, units, lags) if anchored else None
-        self.last_value = self.anchor if anchored or lags is None else find_anchor(X, y, weight, units, lags)
+        self.lags = lags
         if self.anchor is not None:
             y = np.ascontiguousarray(y - self.anchor.level(X)).astype(y.dtype)
         self.X, self.y, self.weight, self.units = self.see(X), y, weight, units
@@ -120,20 +120,22 @@ class Fit:
             self._linear = {"constant": LinearPath(np.zeros((1, n_outputs, n_features)), self.constant()[None])}
         if self._linear is None:
             self._linear = fit_linear_models(self.X, self.y, self.weight, self.n_threads)
-            if self.last_value is not None and len(self.y) == 1:
-                self._linear["autoregression"] = self._autoregression(self.last_value)
+            if self.lags is not None:
+                self._linear["autoregression"] = self._autoregression(self.lags)
             if not isinstance(self.loss, SquaredError):
                 for path in self._linear.values():
                     self._recentre(path)
         return self._linear
 
-    def _autoregression(self, last_value: Anchor) -> LinearPath:
+    def _autoregression(self, lags: Array) -> LinearPath:
         """As a linear model of this view, though it is always one of changes since the last value."""
-        origin = last_value.origin(self.units)
         if self.anchor is not None:
-            return fit_autoregression(self.X, self.y, self.weight, origin, self.n_threads)
-        changes = self.y - last_value.level(self.X)
-        path = fit_autoregression(last_value.view(self.X), changes, self.weight, origin, self.n_threads)
+            return fit_autoregression(
+                self.X, self.y, self.weight, self.anchor.origin(self.units), lags, self.n_threads
+            )
+        last_value = find_anchor(self.X, self.y, self.weight, self.units, lags)
+        changes, seen = self.y - last_value.level(self.X), last_value.view(self.X)
+        path = fit_autoregression(seen, changes, self.weight, last_value.origin(self.units), lags, self.n_threads)
         return last_value.unview_path(path)
 
     def _recentre(self, path: LinearPath) -> None:

@@ -212,22 +212,28 @@ def _ridge_from_rows(X: Array, y: Array, penalties: Array, n_threads: int) -> tu
     return slopes.reshape(*duals.shape[:2], -1), log_determinants
 
 
-def fit_autoregression(X: Array, y: Array, weight: Array | None, origin: Array, n_threads: int = 1) -> LinearPath:
+def fit_autoregression(
+    X: Array, y: Array, weight: Array | None, origin: Array, lags: Array, n_threads: int = 1
+) -> LinearPath:
     """The change of a series from its changes before: ridge regression for all penalties at once, one stage.
 
     X (n_features, n_samples) and y (1, n_samples) are in the view of an anchor, whose ``origin`` is where nothing has
-    changed, and there the model predicts no change. Each penalty counts by the evidence for it (the probability of y
-    under the prior that the penalty stands for), half of the prior being on no model at all, so nothing is chosen and
-    no rows are held out: that is what few rows are best used for. Evidence counts rows for half, because neighbours
-    in time are alike.
+    changed, and there the model predicts no change. ``lags`` says how far back each column looks: lag 1, the anchor
+    itself, takes no part, and the farther back the stiffer. Each penalty counts by the evidence for it (the
+    probability of y under the prior that the penalty stands for), half of the prior being on no model at all, so
+    nothing is chosen and no rows are held out: that is what few rows are best used for. Evidence counts rows for half,
+    because neighbours in time are alike.
     """
     root = np.ones(X.shape[1]) if weight is None else np.sqrt(weight.astype(np.float64))
     Z = (X.astype(np.float64) - origin[:, None]) * root
     t = y.astype(np.float64) * root
     total = float((root**2).sum())
     size = np.sqrt((Z**2).sum(axis=1) / total)
-    size = np.where(size > 1e-9, size, 1.0)
-    Z = np.ascontiguousarray(Z / size[:, None])
+    freedom = np.ones(len(Z))
+    freedom[: len(lags)] = np.where(lags > 1, 1 / np.sqrt(np.maximum(lags, 1)), lags != 1)
+    freedom /= max(np.sqrt(np.mean(freedom**2)), 1e-9)
+    freedom /= np.where(size > 1e-9, size, 1.0)
+    Z = np.ascontiguousarray(Z * freedom[:, None])
     if Z.shape[0] <= Z.shape[1]:
         _, _, gram, cross = _kernels.moments(Z, t, None, n_threads, centred=False)
         slopes, log_determinants = _kernels.ridge_path(gram, cross, np.ascontiguousarray(STIFFNESS))
@@ -237,13 +243,13 @@ def fit_autoregression(X: Array, y: Array, weight: Array | None, origin: Array, 
     left_over = everything - (slopes[:, 0] * (Z * t).sum(axis=1)).sum(axis=1)
     left_over = np.maximum(left_over, 1e-12 * everything)
     if not everything > 0:
-        return LinearPath(np.zeros((1, 1, len(size))), np.zeros((1, 1)))
-    freedom = log_determinants - min(Z.shape) * np.log(STIFFNESS)
-    evidence = 0.5 * (-0.5 * freedom - 0.5 * total * np.log(left_over / everything))  # against no model, whose is 0
+        return LinearPath(np.zeros((1, 1, len(Z))), np.zeros((1, 1)))
+    narrowing = log_determinants - min(Z.shape) * np.log(STIFFNESS)
+    evidence = 0.5 * (-0.5 * narrowing - 0.5 * total * np.log(left_over / everything))  # against no model, whose is 0
     largest = max(float(evidence.max()), 0.0)
     probability = 0.5 * np.exp(evidence - largest) / len(STIFFNESS)
     probability /= probability.sum() + 0.5 * np.exp(-largest)
-    slope = (probability[:, None] * slopes[:, 0]).sum(axis=0) / size
+    slope = (probability[:, None] * slopes[:, 0]).sum(axis=0) * freedom
     return LinearPath(slope[None, None], np.array([[-(slope * origin).sum()]]))
 
 
