@@ -130,9 +130,7 @@ class Fit:
     def _autoregression(self, lags: Array) -> LinearPath:
         """As a linear model of this view, though it is always one of changes since the last value."""
         if self.anchor is not None:
-            return fit_autoregression(
-                self.X, self.y, self.weight, self.anchor.origin(self.units), lags, self.n_threads
-            )
+            return fit_autoregression(self.X, self.y, self.weight, self.anchor.origin(self.units), lags, self.n_threads)
         last_value = find_anchor(self.X, self.y, self.weight, self.units, lags)
         changes, seen = self.y - last_value.level(self.X), last_value.view(self.X)
         path = fit_autoregression(seen, changes, self.weight, last_value.origin(self.units), lags, self.n_threads)
