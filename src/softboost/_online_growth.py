@@ -139,9 +139,10 @@ class BoostedTrees(SoftTrees):
 
     def predict(self, x: Array) -> float:
         """The prediction at a standardised row, within the targets it has seen: beyond them it knows nothing."""
-        if self._packed is None or self._packed[0] != len(x):
-            self._packed = len(x), self._pack(len(x))
-        y = float(self._packed[1].predict(x[None], 1)[0, 0])
+        packed = self._packed  # which another thread may replace
+        if packed is None or packed[0] != len(x):
+            packed = self._packed = len(x), self._pack(len(x))
+        y = float(packed[1].predict(x[None], 1)[0, 0])
         return min(max(y, float(self.bounds[0])), float(self.bounds[1]))
 
     def _pack(self, n_columns: int) -> Any:
