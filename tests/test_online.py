@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import softboost
 from softboost import SoftBoostRegressor, _kernels
+from softboost._online_growth import BoostedTrees
 from softboost._online_parts import DriftTest, Experts, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
 from softboost.online import OnlineSoftBoostRegressor
 
@@ -120,8 +121,21 @@ def test_is_as_good_as_fitting_from_scratch():
     assert np.exp(np.mean(np.log(ratios))) < 1.1
 
 
-def test_moving_gates_and_transform_helps():
+def test_boosted_trees_help_where_the_full_model_is_unlucky(monkeypatch):
     synth = pytest.importorskip("river.datasets.synth", reason="river is not installed")
+
+    def error():
+        draws = [synth.Planes2D(seed=seed).take(300) for seed in (46, 47)]  # on which it is
+        return sum(learn(OnlineSoftBoostRegressor(), draw)[100:].mean() for draw in draws)
+
+    both = error()
+    monkeypatch.setattr(BoostedTrees, "fit", lambda *args: None)
+    assert both < 0.9 * error()
+
+
+def test_moving_gates_and_transform_helps(monkeypatch):
+    synth = pytest.importorskip("river.datasets.synth", reason="river is not installed")
+    monkeypatch.setattr(BoostedTrees, "fit", lambda *args: None)  # which have neither to move
     for seed in (1, 2):
         still = OnlineSoftBoostRegressor(gate_learning_rate=0.0, transform_learning_rate=0.0)
         moving, fixed = (learn(m, synth.Mv(seed=seed).take(500)) for m in (OnlineSoftBoostRegressor(), still))
@@ -288,6 +302,8 @@ def test_weight_of_zero_is_absence():
         (lambda s: s.update(Q=np.eye(2)), "Q must be an array of shape"),
         (lambda s: s["full"].update(coef=np.full_like(s["full"]["coef"], np.nan)), "coef holds NaN"),
         (lambda s: s["trees"]["columns"].fill(99), "trees refers to a row or column outside"),
+        (lambda s: s["boosted"]["columns"].fill(99), "boosted refers to a row or column outside"),
+        (lambda s: s["boosted"]["used"].fill(1.0), "more columns than inputs"),
         (lambda s: s["rows"].update(end=10**6), "rows up to 1000000"),
         (lambda s: s["params"].update(n_trees=10**9), "n_trees must be an integer"),
         (lambda s: s["params"].update(buffer_size=10**6), "buffer_size=1000000"),
@@ -359,6 +375,20 @@ def test_trees_agree_with_the_kernel(depth):
     assert_allclose(reach.sum(axis=-1), 1.0)
     one = trees.forward(z, 1)
     assert_array_equal(trees.basis(one[0], one[2]), trees.basis(seen, reach)[:, trees.leaves(1)])
+
+
+def test_boosted_trees_predict_what_they_were_grown_to_and_not_beyond():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = np.abs(x[:, 0]) + x[:, 1]
+    trees = BoostedTrees(24, 2, 4)
+    trees.fit(x, y, np.ones(200), rng)
+    predicted = np.array([trees.predict(row) for row in x])
+    assert np.abs(predicted - y).mean() < 0.1
+    seen, _, reach = trees.forward(x)
+    assert_allclose(predicted, (trees.start + trees.basis(seen, reach) @ trees.coef).clip(y.min(), y.max()))
+    assert trees.predict(np.full(3, 8.0)) == y.max()
+    assert trees.predict(np.append(x[0], 5.0)) == pytest.approx(predicted[0])  # a column that came later
 
 
 def test_gradients_of_trees_match_differences():

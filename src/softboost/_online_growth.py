@@ -1,4 +1,4 @@
-"""Growing one soft tree on a sample of a stream's recent rows."""
+"""Growing soft trees on a sample of a stream's recent rows: one, or a boosted path of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
-from ._online_parts import RecentRows, RunningUnits
+from ._online_parts import RecentRows, RunningUnits, SoftTrees
+from ._tree import SoftTree, flattened
 
-__all__ = ["GrownTree", "TreeGrower"]
+__all__ = ["BoostedTrees", "GrownTree", "TreeGrower", "grow_tree"]
 
 Array = NDArray[Any]
 
 MAX_ROWS, MAX_COLUMNS = 512, 64
+MAX_BOOSTED_ROWS, RATE = 1000, 0.4
 LIFE = 64  # rows after which a new sample is drawn; binning one costs as much as growing several trees on it
 
 
@@ -27,6 +29,27 @@ class GrownTree(NamedTuple):
     coef: Array
     output: Array
     error: float
+
+
+def grow_tree(Z: Array, bins: Any, target: Array, weight: Array, depth: int, n_extra_columns: int) -> GrownTree:
+    """A tree on the columns Z (n_columns, n_rows), cut into ``bins``."""
+    settings = _kernels.greedy_settings(
+        depth=depth,
+        sharpness=(1.0, 3.0, 8.0, 25.0),
+        ridge=(1.0, 0.1, 10.0),
+        linear_leaves=True,
+        n_extra_columns=n_extra_columns,
+        detrended_candidate=True,
+        min_leaf_weight=min(5.0, max(1.0, len(target) / 4)),
+    )
+    _, columns, gates, bias, values, slopes, output, _, error = _kernels.fit_greedy(
+        Z, bins, target[None], None if np.all(weight == 1.0) else weight, settings
+    )
+    coef = np.zeros((2**depth, 2**depth + n_extra_columns))
+    coef[:, 0] = values[:, 0]
+    if slopes is not None:
+        coef[:, 1 : 1 + len(columns)] = slopes[:, 0]
+    return GrownTree(columns, gates, bias, coef.ravel(), output[0], error)
 
 
 class TreeGrower:
@@ -68,21 +91,68 @@ class TreeGrower:
         if self._binned is None:
             Z = np.ascontiguousarray(recent.Z[np.ix_(self.rows, self.columns)].T)
             self._binned = Z, _kernels.bin_columns(Z)
-        settings = _kernels.greedy_settings(
-            depth=self.depth,
-            sharpness=(1.0, 3.0, 8.0, 25.0),
-            ridge=(1.0, 0.1, 10.0),
-            linear_leaves=True,
-            n_extra_columns=self.n_extra_columns,
-            detrended_candidate=True,
-            min_leaf_weight=min(5.0, max(1.0, len(target) / 4)),
-        )
         weight, (Z, bins) = recent.weight[self.rows], self._binned
-        _, columns, gates, bias, values, slopes, output, _, error = _kernels.fit_greedy(
-            Z, bins, target[None], None if np.all(weight == 1.0) else weight, settings
-        )
-        coef = np.zeros((2**self.depth, 2**self.depth + self.n_extra_columns))
-        coef[:, 0] = values[:, 0]
-        if slopes is not None:
-            coef[:, 1 : 1 + len(columns)] = slopes[:, 0]
-        return GrownTree(self.columns[columns], gates, bias, coef.ravel(), output[0], error)
+        tree = grow_tree(Z, bins, target, weight, self.depth, self.n_extra_columns)
+        return tree._replace(columns=self.columns[tree.columns])
+
+
+class BoostedTrees(SoftTrees):
+    """Trees boosted on recent rows as if all had come at once, and kept as they are until they are grown anew.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_trees * block,)
+    start : ndarray of shape (1,), the prediction before the first tree
+    bounds : ndarray of shape (2,), least and largest target of the rows
+    """
+
+    def __init__(self, n_trees: int, depth: int, n_extra_columns: int) -> None:
+        super().__init__(n_trees, depth, 2**depth - 1 + n_extra_columns)
+        self.n_extra_columns = n_extra_columns
+        self.coef, self.start, self.bounds = np.zeros(self.n_basis), np.zeros(1), np.zeros(2)
+        self._packed: tuple[int, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_packed": None}  # compiled objects do not travel
+
+    def fit(self, x: Array, y: Array, weight: Array, rng: np.random.Generator) -> None:
+        """Boost on standardised rows x (n_rows, n_columns) as long as trees lower the leave-one-out error."""
+        columns = np.flatnonzero(x.any(axis=0))
+        if len(y) > MAX_BOOSTED_ROWS:
+            rows = np.sort(rng.choice(len(y), MAX_BOOSTED_ROWS, replace=False))
+            x, y, weight = x[rows], y[rows], weight[rows]
+        if len(columns) > MAX_COLUMNS:
+            columns = np.sort(rng.choice(columns, MAX_COLUMNS, replace=False))
+        self.grown[:], self.coef[:], self._packed = 0.0, 0.0, None
+        self.start, self.bounds = np.array([weight @ y / weight.sum()]), np.array([y.min(), y.max()])
+        if not len(columns):
+            return
+        Z = np.ascontiguousarray(x[:, columns].T)
+        bins, residual = _kernels.bin_columns(Z), y - self.start[0]
+        for tree in range(min(len(self.grown), max(3, len(y) // 5))):
+            grown = grow_tree(Z, bins, residual, weight, self.depth, self.n_extra_columns)
+            if not grown.error < weight @ residual**2:
+                break
+            self.put(tree, columns[grown.columns], grown.gate_weights, grown.gate_bias)
+            self.coef[self.leaves(tree)] = RATE * grown.coef
+            residual = residual - RATE * grown.output
+
+    def predict(self, x: Array) -> float:
+        """The prediction at a standardised row, within the targets it has seen: beyond them it knows nothing."""
+        packed = self._packed  # which another thread may replace
+        if packed is None or packed[0] != len(x):
+            packed = self._packed = len(x), self._pack(len(x))
+        y = float(packed[1].predict(x[None], 1)[0, 0])
+        return min(max(y, float(self.bounds[0])), float(self.bounds[1]))
+
+    def _pack(self, n_columns: int) -> Any:
+        leaves = self.coef.reshape(len(self.grown), 2**self.depth, 1 + self.columns.shape[1])
+        trees = []
+        for tree in np.flatnonzero(self.grown):
+            used = np.flatnonzero(self.used[tree])
+            values, slopes = leaves[tree][:, :1], leaves[tree][:, None, 1 + used]
+            gates = self.weights[tree][:, used]
+            trees.append(SoftTree(self.depth, self.columns[tree, used], gates, self.bias[tree], values, slopes))
+        units = {"offset": np.zeros(n_columns), "scale": np.ones(n_columns)}
+        linear = {"intercept": self.start, "coefficients": np.zeros((1, n_columns))}
+        return _kernels.pack_ensemble(np.float64, **units, **linear, **flattened(trees))

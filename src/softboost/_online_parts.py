@@ -57,11 +57,10 @@ class RowEncoder:
         """The row as a vector of length ``len(slots)``; NaN where a number is missing."""
         slots, row, new = self.slots, self._absent.copy(), {}
         for name, value in x.items():
-            if type(value) is float and abs(value) < LARGEST:  # the common case; NaN is not below
-                parts: dict[Slot, float] = {(name, None): value}
-            else:
-                parts = _parts(name, value)
-            for slot, number in parts.items():
+            if type(value) is float and abs(value) < LARGEST and (name, None) in slots:  # as most; NaN is not below
+                row[slots[name, None]] = value
+                continue
+            for slot, number in _parts(name, value).items():
                 if slot in slots:
                     row[slots[slot]] = number
                 else:

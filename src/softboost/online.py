@@ -1,15 +1,16 @@
 """OnlineSoftBoostRegressor: soft trees on a stream, one row at a time, in bounded memory.
 
-The prediction is a weighted mean of experts (:class:`softboost._online_parts.Experts`) on four models: the running
-mean, a linear model, a linear model that forgets fast, and the full model, which is linear in the columns and in the
-leaves of a fixed number of soft trees on z = Q x. Every row
+The prediction is a weighted mean of experts (:class:`softboost._online_parts.Experts`) on five models: the running
+mean, a linear model, a linear model that forgets fast, the full model, which is linear in the columns and in the
+leaves of a fixed number of soft trees on z = Q x, and trees boosted on recent rows, which stay as they are until they
+are grown anew. Every row
 
-1. updates the coefficients of all of them by recursive least squares with forgetting,
+1. updates the coefficients of all but the last by recursive least squares with forgetting,
 2. moves the gates it says most about, and a few entries of Q, by a gradient step,
 3. goes into a ring of recent rows, on which now and then one tree is grown anew and kept if it predicts better.
 
-While rows are few the trees are grown anew all at once whenever their number has grown by a fifth, and again so after
-a drift, when rows from before it are dropped.
+While rows are few all trees are grown anew at once whenever their number has grown by a fifth, and again so after
+a drift, when rows from before it are dropped. The boosted trees are so too whenever a fifth of the ring is new.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from ._interrupts import uninterrupted
 from ._model_file import save as save_model
 from ._model_values import Codec, Fields, register
-from ._online_growth import TreeGrower
+from ._online_growth import BoostedTrees, TreeGrower
 from ._online_parts import DriftTest, Experts, RecentRows, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
 from ._online_state import check_range, check_size, pack, unpack, unpack_encoder
 from ._validation import check_integer, check_number
@@ -39,7 +40,8 @@ Array = NDArray[Any]
 
 FAST_FORGETTING = 0.98
 INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standard units
-EXPERT_MEMORY = 0.99
+EXPERT_MEMORY, N_BASES = 0.99, 6
+BOOSTED_TREES = 2  # for each tree of the full model; most rows need fewer
 FORGET_EVERY = 16
 N_EXTRA_COLUMNS = 4  # columns of a leaf that its tree does not split on
 MAX_LEAF_COEFFICIENTS = 2048
@@ -72,7 +74,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     Parameters
     ----------
     n_trees : int, default=12
-        Soft trees. More follow finer structure and cost time; 0 leaves the linear models.
+        Soft trees of the full model; the boosted ones are at most twice as many. More follow finer structure and
+        cost time; 0 leaves the linear models.
     depth : int, default=2
         Depth of the trees, 1 to 4.
     forgetting : float, default=0.9995
@@ -153,7 +156,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             RecursiveLeastSquares(linear, min(FAST_FORGETTING, forgetting)),
             RecursiveLeastSquares(np.concatenate([leaves, linear]), forgetting),
         ]
-        self._experts = Experts(len(self._models) + 1, EXPERT_MEMORY)
+        self._boosted = BoostedTrees(BOOSTED_TREES * n_trees, depth, N_EXTRA_COLUMNS)
+        self._experts = Experts(N_BASES, EXPERT_MEMORY)
         self._rows = RecentRows(buffer_size, len(leaves) + 1)
         self._drift = DriftTest()
         self._next_build, self._next_tree = 2, 0
@@ -191,9 +195,15 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         return z, seen, right, reach, basis
 
     def _bases(self, basis: Array) -> Array:
-        """Predictions of the running mean and the three models, in standard units."""
+        """Predictions of the experts, in standard units.
+
+        The running mean, the three models, the boosted trees, and the mean of these and the full model, whose errors
+        are not the same.
+        """
         mean = (self._target.mean[0] - self._target.centre[0]) / self._y_scale
-        return np.array([mean, *(model.coef @ basis[-len(model.coef) :] for model in self._models)])
+        models = [model.coef @ basis[-len(model.coef) :] for model in self._models]
+        boosted = self._boosted.predict(basis[-len(self._Q) :]) if self._boosted.grown.any() else models[-1]
+        return np.array([mean, *models, boosted, 0.5 * (models[-1] + boosted)])
 
     @property
     def _y_scale(self) -> float:
@@ -253,12 +263,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         bases = self._bases(basis)
         drifted = self._drift.update(self._experts.combined(bases) - truth)
         self._experts.update(bases, truth, weight)
-        for model, base in zip(self._models, bases[1:], strict=True):
+        for model, base in zip(self._models, bases[1:4], strict=True):
             model.update(basis[-len(model.coef) :], truth - base, weight)
             if self.n_rows_seen % FORGET_EVERY == 0:
                 model.forget(model.forgetting**-FORGET_EVERY)
         if self._trees.grown.any():
-            error = min(max(truth - bases[-1], -MAX_STEP_ERROR), MAX_STEP_ERROR)
+            error = min(max(truth - bases[3], -MAX_STEP_ERROR), MAX_STEP_ERROR)
             self._step(basis[-len(z) :], seen, right, reach, error * min(weight, 1.0))
         if drifted:
             self.n_drifts += 1
@@ -292,6 +302,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         if due:
             self._build()
             self._next_build = max(n + 1, math.ceil(n * GROWTH)) if n < size else size + 1
+        elif n == size and self.n_rows_seen % (size // 5) == 0:
+            self._boost_anew()
         elif self.n_trees and n >= LEAST_ROWS and self.n_rows_seen % (2 if n < 100 else 8 if n < size else 16) == 0:
             self._replace_tree()
 
@@ -314,6 +326,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         basis = rows.basis[places]
         full.solve(basis, truth - basis @ start, weight)
         full.coef += start
+        self._boost_anew()
 
     def _truth(self, places: Array) -> Array:
         return (self._rows.y[places] - self._target.centre[0]) / self._y_scale
@@ -332,6 +345,14 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
             coef[self._trees.leaves(tree)] = BOOSTING_RATE * grown.coef
             residual = residual - BOOSTING_RATE * grown.output
+
+    def _boost_anew(self) -> None:
+        """Grow the boosted trees on the recent rows."""
+        places = self._rows.places()
+        if not self.n_trees or len(places) < LEAST_ROWS:
+            return
+        x, rng = self._units.standardised(self._rows.X[places]), np.random.default_rng([self.seed, self.n_rows_seen, 1])
+        self._boosted.fit(x, self._truth(places), self._rows.weight[places], rng)
 
     def _replace_tree(self) -> None:
         """Grow one tree anew, with all others kept, and take it if its leave-one-out error is below the error now."""
@@ -361,7 +382,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             "n_rows_seen": self.n_rows_seen, "n_drifts": self.n_drifts, "next_build": self._next_build,
             "next_tree": self._next_tree, "range": self._range, "Q": self._Q, "encoder": self._encoder,
             "rows": self._rows, "units": self._units, "target": self._target, "trees": self._trees, "linear": linear,
-            "fast": fast, "full": full, "experts": self._experts, "drift": self._drift, "grower": self._grower,
+            "fast": fast, "full": full, "boosted": self._boosted, "experts": self._experts, "drift": self._drift,
+            "grower": self._grower,
         }  # fmt: skip
 
     def get_state(self) -> dict[str, Any]:
@@ -384,6 +406,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
         model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
         model._range, model._Q = plain["range"], plain["Q"]
+        model._boosted.predict(np.zeros(len(model._Q)))  # refuses trees that cannot be
         return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
