@@ -232,7 +232,7 @@ def _refit_leaves(
         for o in range(output.shape[0]):
             row_weight = weight * curvature[o] / typical
             goal = output[o] - gradient[o] / curvature[o]
-            coefficients[:, o] = ridge_leaves(basis, goal[None], row_weight, 1.0)[:, 0]
+            coefficients[:, o] = ridge_leaves(basis, goal[None], row_weight, 1.0, part.data.n_threads)[:, 0]
         output = coefficients.T @ basis
     return tree.with_leaves(coefficients), output
 

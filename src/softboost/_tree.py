@@ -411,11 +411,12 @@ def _mean(values: Array, weight: Array | None) -> Array:
     return values.mean(axis=-1) if weight is None else (values * weight).sum(axis=-1) / weight.sum()
 
 
-def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float) -> Array:
+def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:
     """Leaf coefficients (n_basis, n_outputs) of least weighted squared error plus ``ridge`` times their squares."""
-    gram = (basis * weight) @ basis.T
+    target, weight = (np.ascontiguousarray(a, dtype=basis.dtype) for a in (target, weight))
+    _, _, gram, cross = _kernels.moments(np.ascontiguousarray(basis), target, weight, n_threads, centred=False)
     gram[np.diag_indices_from(gram)] += ridge
-    return np.linalg.solve(gram, (basis * weight) @ target.T).astype(basis.dtype)
+    return np.stack([_kernels.solve_with_inverse(gram, row)[0] for row in cross], axis=1).astype(basis.dtype)
 
 
 def apply_transform(transform: Transform, theta: Array | None, X: Array) -> Array:

@@ -268,9 +268,9 @@ def _why_missed(outcome: "Outcome", found: list[Check]) -> str:
         )
     if any("Overhead" in target for target in missed):
         reasons.append(
-            "A square Q of 50 columns has 2,500 numbers, the gates of a tree of depth 3 have 350: on 100 rows a step on "
-            "Q alone costs about what a step of the tree costs. The cost of Q does not grow with the rows, so the ratio "
-            "falls with them, to 1.2 at 1,000."
+            "A square Q of 50 columns has 2,500 numbers, the gates of a tree of depth 3 have 350: on 100 rows a step "
+            "on Q alone costs about what a step of the tree costs. The cost of Q does not grow with the rows, so the "
+            "ratio falls with them, to 1.2 at 1,000."
         )
     return "<p>Why: " + " ".join(reasons) + "</p>" if reasons else ""
 
