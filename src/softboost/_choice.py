@@ -90,9 +90,8 @@ class Fit:
         anchored: bool = False,
         series: Series | None = None,
     ) -> None:
-        lags = None if series is None else series.lags
-        self.anchor = find_anchor(X, y, weight, units, lags) if anchored else None
-        self.lags = lags
+        self.lags = None if series is None else series.lags
+        self.anchor = find_anchor(X, y, weight, units, self.lags) if anchored else None
         if self.anchor is not None:
             y = np.ascontiguousarray(y - self.anchor.level(X)).astype(y.dtype)
         self.X, self.y, self.weight, self.units = self.see(X), y, weight, units
@@ -303,8 +302,8 @@ def choose(
 ) -> tuple[list[Member], Choice]:
     """Judge all candidates out of fold, combine them, and fit those that count on all rows.
 
-    A ``series`` that wanders is modelled by its changes, and so are rows whose target is nearly a column and many of
-    whose columns move along with that one. The autoregression is the simplest model of a series.
+    A ``series`` that wanders is modelled by its changes, and so are rows whose target is all but a column, or nearly so
+    where many columns move along with that one. The autoregression is the simplest model of a series.
     """
     anchored = series is not None and series.wandering
     if series is None and linear_level:

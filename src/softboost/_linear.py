@@ -129,10 +129,10 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Ar
         distance = np.abs(y - slope[near][:, :, None] * X[near][:, None] - offset[near][:, :, None])
         distance = distance.mean(axis=1) @ share
         column = int(near[np.flatnonzero(distance <= distance.min() * (1 + 1e-9))[0]])
-        alike = _in_the_same_units(X, column, units, share)
     else:
         column = int(np.flatnonzero(lags == 1)[0])
-        alike = _in_the_same_units(X, column, units, share)
+    alike = _in_the_same_units(X, column, units, share)
+    if lags is not None:
         alike[np.flatnonzero(lags > 1)] = True
     scale = np.where(alike, units.spread, 1.0)
     part = np.where(alike, -units.spread[column], 0.0)
@@ -227,7 +227,9 @@ def fit_autoregression(
     root = np.ones(X.shape[1]) if weight is None else np.sqrt(weight.astype(np.float64))
     Z = (X.astype(np.float64) - origin[:, None]) * root
     t = y.astype(np.float64) * root
-    total = float((root**2).sum())
+    total, everything = float((root**2).sum()), float((t**2).sum())
+    if not everything > 0:
+        return LinearPath(np.zeros((1, 1, len(Z))), np.zeros((1, 1)))
     size = np.sqrt((Z**2).sum(axis=1) / total)
     freedom = np.ones(len(Z))
     freedom[: len(lags)] = np.where(lags > 1, 1 / np.sqrt(np.maximum(lags, 1)), lags != 1)
@@ -239,11 +241,8 @@ def fit_autoregression(
         slopes, log_determinants = _kernels.ridge_path(gram, cross, np.ascontiguousarray(STIFFNESS))
     else:
         slopes, log_determinants = _ridge_from_rows(Z, t, STIFFNESS, n_threads)
-    everything = float((t**2).sum())
     left_over = everything - (slopes[:, 0] * (Z * t).sum(axis=1)).sum(axis=1)
     left_over = np.maximum(left_over, 1e-12 * everything)
-    if not everything > 0:
-        return LinearPath(np.zeros((1, 1, len(Z))), np.zeros((1, 1)))
     narrowing = log_determinants - min(Z.shape) * np.log(STIFFNESS)
     evidence = 0.5 * (-0.5 * narrowing - 0.5 * total * np.log(left_over / everything))  # against no model, whose is 0
     largest = max(float(evidence.max()), 0.0)
