@@ -127,16 +127,18 @@ void require(bool condition, const char* message) {
 template <typename T>
 class PackedEnsemble {
  public:
-  PackedEnsemble(In1<T> offset, In1<T> scale, In1<T> intercept, In2<T> coefficients, In1<int32_t> depth,
-                 In1<uint8_t> linear, In1<int64_t> n_columns, In1<int32_t> columns, In1<T> gate_weights,
-                 In1<T> gate_bias, In1<T> leaf)
-      : offset_(copy(offset)), scale_(copy(scale)), intercept_(copy(intercept)),
+  PackedEnsemble(In1<T> offset, In1<T> scale, In1<T> low, In1<T> high, In1<T> intercept, In2<T> coefficients,
+                 In1<int32_t> depth, In1<uint8_t> linear, In1<int64_t> n_columns, In1<int32_t> columns,
+                 In1<T> gate_weights, In1<T> gate_bias, In1<T> leaf)
+      : offset_(copy(offset)), scale_(copy(scale)), low_(copy(low)), high_(copy(high)), intercept_(copy(intercept)),
         coefficients_(coefficients.data(), coefficients.data() + coefficients.size()), depth_(copy(depth)),
         linear_(copy(linear)), columns_(copy(columns)), gate_weights_(copy(gate_weights)), gate_bias_(copy(gate_bias)),
         leaf_(copy(leaf)) {
     const int64_t n_inputs = size(offset_.size()), n_outputs = size(intercept_.size()), n_trees = size(depth_.size());
     require(n_inputs > 0 && n_outputs > 0, "ensemble: no inputs or no outputs");
     require(size(scale_.size()) == n_inputs, "ensemble: scale has another length than offset");
+    require(size(low_.size()) == n_inputs && size(high_.size()) == n_inputs,
+            "ensemble: one lower and one upper limit per input");
     require(size(coefficients.shape(0)) == n_outputs && size(coefficients.shape(1)) == n_inputs,
             "ensemble: coefficients must have shape (n_outputs, n_inputs)");
     require(size(linear_.size()) == n_trees && size(n_columns.size()) == n_trees,
@@ -164,6 +166,8 @@ class PackedEnsemble {
              n_trees,
              offset_.data(),
              scale_.data(),
+             low_.data(),
+             high_.data(),
              intercept_.data(),
              coefficients_.data(),
              depth_.data(),
@@ -209,7 +213,7 @@ class PackedEnsemble {
     require(size(rows.shape(1)) == view_.n_inputs, "ensemble: rows have another number of columns than the model");
   }
 
-  std::vector<T> offset_, scale_, intercept_, coefficients_;
+  std::vector<T> offset_, scale_, low_, high_, intercept_, coefficients_;
   std::vector<int32_t> depth_;
   std::vector<uint8_t> linear_;
   std::vector<int32_t> columns_;
@@ -413,10 +417,10 @@ void register_linear(nb::module_& m) {
 template <typename T>
 void register_predict(nb::module_& m, const char* name) {
   nb::class_<PackedEnsemble<T>>(m, name)
-      .def(nb::init<In1<T>, In1<T>, In1<T>, In2<T>, In1<int32_t>, In1<uint8_t>, In1<int64_t>, In1<int32_t>, In1<T>,
-                    In1<T>, In1<T>>(),
-           "offset"_a, "scale"_a, "intercept"_a, "coefficients"_a, "depth"_a, "linear"_a, "n_columns"_a, "columns"_a,
-           "gate_weights"_a, "gate_bias"_a, "leaf"_a)
+      .def(nb::init<In1<T>, In1<T>, In1<T>, In1<T>, In1<T>, In2<T>, In1<int32_t>, In1<uint8_t>, In1<int64_t>,
+                    In1<int32_t>, In1<T>, In1<T>, In1<T>>(),
+           "offset"_a, "scale"_a, "low"_a, "high"_a, "intercept"_a, "coefficients"_a, "depth"_a, "linear"_a,
+           "n_columns"_a, "columns"_a, "gate_weights"_a, "gate_bias"_a, "leaf"_a)
       .def("predict", &PackedEnsemble<T>::predict, "rows"_a.noconvert(), "n_threads"_a)
       .def("predict_each", &PackedEnsemble<T>::predict_each, "rows"_a.noconvert(), "n_threads"_a);
 }

@@ -25,17 +25,17 @@ struct PredictScratch {
   }
 };
 
-// columns of the block: standardised, missing values at zero; rows is (n, n_inputs) row-major
+// columns of the block: standardised, within their limits, missing values at zero; rows is (n, n_inputs) row-major
 template <typename T>
 void load_rows(const Ensemble<T>& e, const T* rows, int64_t n, PredictScratch<T>& s) {
-  constexpr T kFarthest = T(1e18);  // in standard deviations: farther values would overflow in the trees
   for (int64_t j = 0; j < e.n_inputs; ++j) {
     T* out = s.x.data() + j * s.stride;
     const T offset = e.offset[j] / 2, scale = e.scale[j] * 2;  // halves, because a difference may overflow
+    const T low = e.low[j], high = e.high[j];
     const T* in = rows + j;
     for (int64_t i = 0; i < n; ++i) {
       const T v = (in[i * e.n_inputs] / 2 - offset) * scale;
-      out[i] = v == v ? std::min(std::max(v, -kFarthest), kFarthest) : T(0);
+      out[i] = v == v ? std::min(std::max(v, low), high) : T(0);
     }
   }
 }

@@ -88,6 +88,8 @@ struct Ensemble {
   int64_t n_inputs, n_outputs, n_trees;
   const T* offset;        // (n_inputs,) subtracted from each input
   const T* scale;         // (n_inputs,) then multiplied; a missing value becomes zero, the training mean
+  const T* low;           // (n_inputs,) what is then below counts as this
+  const T* high;          // (n_inputs,) what is above, as this
   const T* intercept;     // (n_outputs,)
   const T* coefficients;  // (n_outputs, n_inputs)
   const int32_t* depth;

@@ -49,6 +49,8 @@ class Path:
         y_hat_0: zero, the best constant, or a linear model.
     screen : tuple of int or None
         (least, rows_per_column): keep max(least, n / rows_per_column) columns, those of largest gain in a pilot run.
+    for_tables : bool
+        Not for rows in time: it learns single rows by heart, and those of a series do not come again.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Path:
     learning_rate: float = 0.1
     start: Literal["zero", "constant", "linear"] = "constant"
     screen: tuple[int, int] | None = None
+    for_tables: bool = False
 
 
 @dataclass

@@ -44,12 +44,14 @@ def candidate_paths(n_samples: float) -> list[Path]:
     n_trees = int(np.clip(0.3 * n_samples, 30, 150))
     flexible = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True)
     stepped = GreedyTrees(depth=2, leaves="constant", sharpness=(8.0, 100.0), ridge=(1.0,))
+    deep = GreedyTrees(3, False, "constant", sharpness=(100.0,), ridge=(0.1,), min_leaf_rows=1.0)
     plain = GreedyTrees(depth=2, ridge=(1.0, 0.1, 10.0))
     index = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
     sparse, wide = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=1.0)
     return [
         Path("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
         Path("steps", stepped, None, max(80, n_trees), 0.2, "constant", (6, 16)),
+        Path("deep steps", deep, None, max(40, n_trees // 2), 0.3, "constant", (12, 6), for_tables=True),
         Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
         Path("index", index, sparse, 8, 0.5, "constant", (8, 8)),
         Path("two indices", index, wide, 8, 0.5, "constant", (8, 8)),
@@ -309,6 +311,8 @@ def choose(
     if series is None and linear_level:
         anchor = find_anchor(X, y, weight, units)
         anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4)
+    in_time = anchored or series is not None
+    paths = [path for path in paths if not (path.for_tables and in_time)]
     judge = _Judge(X, y, weight, loss, folds, units, anchored, series, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
     if series is not None and loss.scales_with_y:
@@ -317,8 +321,7 @@ def choose(
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
     boosted = judge.boosted_candidates(paths, start, fixed_rounds)
-    doubt = 2 * DOUBT if anchored or series is not None else DOUBT  # neighbours in time are alike: rows count for half
-    weights = combine(linear, boosted, judge.y, judge.weight, loss, doubt)
+    weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}
     full = Fit(X, y, weight, units, loss, n_threads, anchored, series)
@@ -462,13 +465,16 @@ def combine(
     y: Array,
     weight: Array | None,
     loss: Loss,
-    doubt: float = DOUBT,
+    in_time: bool = False,
 ) -> Array:
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
-    ``trust(t) = clip(t - 1 - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows: at one
-    standard error and a little the simpler level stands, at two the richer. The first linear candidate is the simplest.
+    ``trust(t) = clip(t - asked - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows. The
+    first linear candidate is the simplest, and one standard error is asked for to leave it. Boosted paths have to beat
+    the linear level by one for rows in time, which change after those judged. In a table what is better at all is
+    taken once the simplest was left, and one and a half are asked for where it was not: there may be nothing to find.
     """
+    doubt = 2 * DOUBT if in_time else DOUBT  # neighbours in time are alike: rows count for half
     n_linear, n_all = len(linear), len(linear) + len(boosted)
     predictions = np.stack([c.prediction for c in linear + boosted])
 
@@ -480,26 +486,28 @@ def combine(
         w[index] = 1.0
         return w
 
-    def trust(simple: Array, rich: Array) -> float:
+    def trust(simple: Array, rich: Array, asked: float, doubt: float) -> float:
         gain = cost(simple) - cost(rich)
         mean = float(np.average(gain, weights=weight))
         spread = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight)))
         n = len(gain) if weight is None else float(weight.sum())
         error = spread / np.sqrt(max(n, 1.0))
-        return float(np.clip(mean / error - 1.0 - doubt / n, 0.0, 1.0)) if error > 0 else float(mean > 0)
+        return float(np.clip(mean / error - asked - doubt / n, 0.0, 1.0)) if error > 0 else float(mean > 0)
 
-    def pulled(simple: Array, rich: Array) -> Array:
-        a = trust(simple, rich)
+    def pulled(simple: Array, rich: Array, asked: float, doubt: float) -> Array:
+        a = trust(simple, rich, asked, doubt)
         return a * rich + (1 - a) * simple
 
     w = only(0)
     if n_linear > 1:
         rich = np.zeros(n_all)
         rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
-        w = pulled(w, rich)
+        w = pulled(w, rich, 1.0, doubt)
     if boosted:
         single = n_linear == 1 and len(boosted) == 1  # the user's own path stands as it is
-        w = only(n_linear) if single else pulled(w, convex_weights(predictions, y, weight, loss))
+        rich = convex_weights(predictions, y, weight, loss)
+        asked, doubt = (1.0, doubt) if in_time else (1.5 * w[0], doubt * w[0])
+        w = only(n_linear) if single else pulled(w, rich, asked, doubt)
     w[w < 1e-3] = 0.0
     return w / w.sum()
 

@@ -16,7 +16,6 @@ from ._tree import SoftTree, flattened
 __all__ = ["Ensemble"]
 
 Array = NDArray[Any]
-FARTHEST = 1e18  # standard deviations at which columns are cut off in prediction; the kernel does the same
 
 
 @dataclass
@@ -91,8 +90,8 @@ class Ensemble:
     def _through_transform(self, member: Member, X: Array, n_threads: int) -> Array:
         """What each round of a member adds, shape (n_rounds, n_samples, n_outputs)."""
         halves = 0.5 * X - (0.5 * self.units.centre).astype(X.dtype)  # a difference itself may overflow
-        z = np.clip(halves * (2.0 / self.units.spread).astype(X.dtype), -FARTHEST, FARTHEST)
-        return self._outputs(member, np.where(np.isnan(z), 0.0, z).T, n_threads).transpose(0, 2, 1).astype(X.dtype)
+        z = self.units.within(halves * (2.0 / self.units.spread).astype(X.dtype))
+        return self._outputs(member, z.T, n_threads).transpose(0, 2, 1).astype(X.dtype)
 
     def _outputs(self, member: Member, z: Array, n_threads: int = 1) -> Array:
         """What each round adds at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""
@@ -110,9 +109,11 @@ class Ensemble:
 
     def arrays(self, with_trees: bool = True) -> dict[str, Array]:
         """Everything prediction needs, as flat arrays: what the kernel takes and what a model file holds."""
+        limits = {"low": self.units.low, "high": self.units.high}
         return {
             "offset": self.units.centre,
             "scale": 1.0 / self.units.spread,
+            **{name: limit for name, limit in limits.items() if limit is not None},
             "intercept": self.intercept,
             "coefficients": self.coefficients,
             **flattened(self.trees if with_trees else []),

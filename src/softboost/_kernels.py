@@ -20,6 +20,7 @@ except ImportError as error:  # pragma: no cover - only in a source tree that wa
     ) from error
 
 __all__ = [
+    "FARTHEST",
     "MAX_DEPTH",
     "bin_columns",
     "fit_greedy",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 10
+FARTHEST = 1e18  # in standard deviations: farther values would overflow in the trees
 Array = NDArray[Any]
 TreeArrays = tuple[int, Array, Array, Array, Array, Array | None, Array, Array, float]
 
@@ -308,8 +310,14 @@ def linear_outputs(coefficients: Array, intercepts: Array, x: Array, n_threads: 
 
 
 def pack_ensemble(dtype: Any, **arrays: Array) -> Any:
-    """A model ready to predict, in float32 or float64; every length and index is checked."""
+    """A model ready to predict, in float32 or float64; every length and index is checked.
+
+    Without ``low`` and ``high`` columns are cut off only where the trees' sums would overflow.
+    """
     dtype = np.dtype(dtype)
     cls = _core.Ensemble32 if dtype == np.float32 else _core.Ensemble64
     kinds = {"depth": np.int32, "linear": np.uint8, "n_columns": np.int64, "columns": np.int32}
+    if "low" not in arrays:
+        limit = np.full(len(arrays["offset"]), FARTHEST)
+        arrays = {**arrays, "low": -limit, "high": limit}
     return cls(**{name: np.ascontiguousarray(a, dtype=kinds.get(name, dtype)) for name, a in arrays.items()})

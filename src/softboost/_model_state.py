@@ -16,7 +16,7 @@ from ._choice import Choice, Member
 from ._columns import Columns
 from ._ensemble import Ensemble
 from ._hard_trees import HardTree, make_hard_trees
-from ._kernels import MAX_DEPTH
+from ._kernels import FARTHEST, MAX_DEPTH
 from ._linear import Anchor, LinearPath, Units
 from ._model_settings import PARAMETER_KINDS, SCALARS, attributes, conforms
 from ._model_values import Codec, Fields, register
@@ -163,7 +163,21 @@ def _unpack_units(f: Fields) -> Units:
     y_centre = f.array("y_centre", "f", (None,))
     spread = _spread(f, "spread", len(centre))
     # predictions are multiplied by the spread of y, not divided: it may be as small as a number can be
-    return Units(centre, spread, y_centre, _spread(f, "y_spread", len(y_centre), least=5e-324))
+    y_spread = _spread(f, "y_spread", len(y_centre), least=5e-324)
+    return Units(centre, spread, y_centre, y_spread, *_limits(f, len(centre)))
+
+
+def _limits(f: Fields, n_columns: int) -> tuple[Array | None, Array | None]:
+    """Where columns are cut off, or nothing, as in files from before there were such limits."""
+    absent = [name for name in ("low", "high") if f.values.get(name) is None]
+    for name in absent:
+        f.values.pop(name, None)
+    if len(absent) == 2:
+        return None, None
+    low, high = f.array("low", "f", (n_columns,)), f.array("high", "f", (n_columns,))
+    if not (np.all(low <= high) and max(np.abs(low).max(), np.abs(high).max()) <= FARTHEST):
+        raise f.error("low and high must be lower and upper limits of standardised columns")
+    return low, high
 
 
 def _spread(f: Fields, name: str, length: int, least: float = LEAST_SPREAD) -> Array:

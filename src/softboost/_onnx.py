@@ -116,7 +116,10 @@ def _standardised(graph: _Graph, model: Any) -> str:
         encoded = graph.add("Concat", "X", graph.add("Cast", holes, to=1), axis=1)
     centred = graph.add("Sub", encoded, graph.constant(units.centre))
     scaled = graph.add("Mul", centred, graph.constant(1.0 / units.spread))
-    return graph.add("Where", graph.add("IsNaN", scaled), graph.constant(0.0), scaled)
+    known = graph.add("Where", graph.add("IsNaN", scaled), graph.constant(0.0), scaled)
+    if units.low is None:
+        return known
+    return graph.add("Min", graph.add("Max", known, graph.constant(units.low)), graph.constant(units.high))
 
 
 def _linear_part(graph: _Graph, x: str, ensemble: Ensemble) -> str:

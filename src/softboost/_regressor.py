@@ -403,11 +403,14 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         results: dict[str, Any],
         bounds_before: tuple[Array, Array] | None = None,
     ) -> dict[str, Any]:
-        ensemble = Ensemble.build(members, task.units)
+        anchor = _anchor_column(members)
+        # a model that was chosen for a table extrapolates so far; one of changes, and one fixed by hand, anywhere
+        units = task.units if choice is None or anchor is not None else task.limited_units()
+        ensemble = Ensemble.build(members, units)
         return {
             **task.header,
             "columns_": task.columns,
-            "units_": task.units,
+            "units_": units,
             "loss_": task.loss,
             "train_loss_": task.train_loss,
             "members_": members,
@@ -416,7 +419,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             "n_estimators_": ensemble.n_rounds,
             "n_outputs_": len(task.units.y_spread),
             "_y_ndim": task.y_ndim,
-            "_raw_bounds": task.bounds(_anchor_column(members), bounds_before),
+            "_raw_bounds": task.bounds(anchor, bounds_before),
             "_ensemble": ensemble,
         }
 
@@ -558,8 +561,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """Predictions at X.
 
         Far outside the training range predictions stay within three widths of the training targets' range beyond it
-        (raw predictions, before the inverse link). Where the model is one of changes since a column (see
-        ``choice_``), the predicted change stays within one width of the training changes' range beyond it.
+        (raw predictions, before the inverse link), and a model that was chosen takes a column's values for no farther
+        than three widths of its training range beyond it. Where the model is one of changes since a column (see
+        ``choice_``), columns may be anywhere, and the predicted change stays within those of the training rows.
 
         Parameters
         ----------

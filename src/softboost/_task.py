@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ._boosting import MAX_ROWS_PER_TREE, Boosted
 from ._columns import Columns, is_frame, read_array, read_frame
+from ._kernels import FARTHEST
 from ._linear import Units
 from ._progress import Progress
 from ._validation import ROWS_TO_KNOW_A_SERIES, check_weight, hinted, resolve_n_threads, resolve_seed
@@ -19,7 +21,7 @@ from .losses import Loss, make_loss
 __all__ = ["Task", "Watch", "check_columns"]
 
 Array = NDArray[Any]
-REACH = 3.0  # predictions leave the range of the training targets by at most so many of its widths
+REACH = 3.0  # predictions, and columns as the model sees them, leave their training range by at most so many widths
 REACH_OF_CHANGES = 0.0  # the same for predicted changes, of a model of changes
 Rows = tuple[Array, Array, Array | None]
 KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C"}
@@ -253,6 +255,18 @@ class Task:
             low, high = np.minimum(low, before[0] + width), np.maximum(high, before[1] - width)
         with np.errstate(over="ignore"):
             return low - reach * (high - low), high + reach * (high - low)
+
+    def limited_units(self) -> Units:
+        """The units with limits of the columns: REACH widths of their range beyond it, on these and all earlier rows."""
+        if not self.bounded:
+            return self.units
+        X = self.standardised()[0]
+        low, high = X.min(axis=1).astype(np.float64), X.max(axis=1).astype(np.float64)
+        if self.units.low is not None and self.units.high is not None:
+            width = (self.units.high - self.units.low) * (REACH / (1 + 2 * REACH))
+            low, high = np.minimum(low, self.units.low + width), np.maximum(high, self.units.high - width)
+        width = REACH * (high - low)
+        return replace(self.units, low=np.maximum(low - width, -FARTHEST), high=np.minimum(high + width, FARTHEST))
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
         """Mean loss, in the units of y, of y and raw predictions in working units."""

@@ -33,6 +33,7 @@ __all__ = [
 
 Array = NDArray[Any]
 MAX_SOLVED = 4096
+MIN_LEAF_ROWS = 5.0
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,9 @@ class WeakLearner(Protocol):
         ...
 
 
-def _min_leaf_weight(data: TrainingData) -> float:
-    """A leaf holds 5 rows, fewer only where there are hardly more than that."""
-    return min(5.0, max(1.0, data.total_weight / 4.0))
+def _min_leaf_weight(data: TrainingData, rows: float = MIN_LEAF_ROWS) -> float:
+    """A leaf holds so many rows, fewer only where there are hardly more than that."""
+    return min(rows, max(1.0, data.total_weight / 4.0))
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ class GreedyTrees:
         Ridges of the leaf regression to try.
     detrended_candidate : bool
         Also try a tree grown on what a linear fit on four columns leaves over.
+    min_leaf_rows : float
+        Rows of each leaf at least, counted with their weights.
     """
 
     depth: int = 2
@@ -213,6 +216,7 @@ class GreedyTrees:
     ridge: tuple[float, ...] = (1.0, 0.1, 10.0)
     n_extra_columns: int = 0
     detrended_candidate: bool = False
+    min_leaf_rows: float = MIN_LEAF_ROWS
 
     def settings(self, data: TrainingData) -> Any:
         """Settings of the kernel; the same for every round of one fit, so made once."""
@@ -226,7 +230,7 @@ class GreedyTrees:
             linear_leaves=self.leaves == "linear",
             n_extra_columns=self.n_extra_columns if self.leaves == "linear" else 0,
             detrended_candidate=self.detrended_candidate,
-            min_leaf_weight=_min_leaf_weight(data),
+            min_leaf_weight=_min_leaf_weight(data, self.min_leaf_rows),
         )
         data._settings = (self, settings)
         return settings

@@ -149,8 +149,7 @@ def _linear_values(ensemble: Ensemble, rows: Array, others: Array) -> Array:
     """Exact values of the linear part, shape (n_encoded, n_samples, n_outputs)."""
 
     def standardised(X: Array) -> Array:
-        z = (X - ensemble.units.centre) / ensemble.units.spread
-        return np.where(np.isnan(z), 0.0, z)
+        return ensemble.units.within((X - ensemble.units.centre) / ensemble.units.spread)
 
     change = standardised(rows) - standardised(others).mean(axis=0)
     return change.T[:, :, None] * ensemble.coefficients.T[:, None]
