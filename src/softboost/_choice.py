@@ -310,7 +310,7 @@ def choose(
     anchored = series is not None and series.wandering
     if series is None and linear_level:
         anchor = find_anchor(X, y, weight, units)
-        anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= X.shape[0] / 4)
+        anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= max(4, X.shape[0] / 10))
     in_time = anchored or series is not None
     paths = [path for path in paths if not (path.for_tables and in_time)]
     judge = _Judge(X, y, weight, loss, folds, units, anchored, series, seed, n_threads, progress)

@@ -82,7 +82,7 @@ class Anchor:
     scale: Array  # (n_features,)
     share: Array
     shift: Array
-    error: float  # mean squared distance of y from the anchor, in standardised units
+    error: float  # how far y is from the anchor, as a share of its variance
     n_alike: int  # columns in the same units
 
     def level(self, X: Array) -> Array:
@@ -143,6 +143,7 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Ar
     else:
         column = int(np.flatnonzero(lags == 1)[0])
     alike = _in_the_same_units(X, column, units, share)
+    away = np.abs(y - slope[column][:, None] * X[column] - offset[column][:, None])
     if lags is not None:
         alike[np.flatnonzero(lags > 1)] = True
     scale = np.where(alike, units.spread, 1.0)
@@ -159,7 +160,7 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Ar
         scale / size,
         part / size,
         (shift - mean) / size,
-        float(error[column]),
+        min(float(error[column]), _typical_error(away, y, share)),
         int(alike.sum()),
     )
 
@@ -169,8 +170,30 @@ def _limited(ratio: Array) -> Array:
     return np.clip(ratio, -1e100, 1e100)
 
 
+def _typical_error(away: Array, y: Array, share: Array) -> float:
+    """The median distance of y from the anchor by that from its own median, squared.
+
+    As large as the share of the variance where both are normal, and far smaller for a series that hardly moves between
+    a few leaps, which are nearly all of its variance.
+    """
+    own = _medians(np.abs(y - _medians(y, share)[:, None]), share)
+    return float(np.mean((_medians(away, share) / own) ** 2)) if np.all(own > 0) else np.inf
+
+
+def _medians(values: Array, share: Array) -> Array:
+    """The least value of each row that, with those below it, has half of the weight."""
+    order = np.argsort(values, axis=1, kind="stable")
+    below = np.cumsum(share[order], axis=1)
+    places = np.argmax(below >= 0.5 - 1e-12, axis=1)
+    rows = np.arange(len(values))
+    return values[rows, order[rows, places]]
+
+
 def _in_the_same_units(X: Array, column: int, units: Units, share: Array) -> Array:
-    """Columns that move about one to one with the anchor: a regression slope on it between a half and two."""
+    """Columns that move about one to one with the anchor: a regression slope on it between a half and two.
+
+    And those that are nearer to it, in the median, than it is to its own median: leaps do not decide.
+    """
     x = X[column] - X[column] @ share
     denominator = float(x**2 @ share)
     if denominator <= 0:
@@ -178,6 +201,11 @@ def _in_the_same_units(X: Array, column: int, units: Units, share: Array) -> Arr
     slope = (X @ (x * share)) / denominator * units.spread / units.spread[column]
     level = np.abs(units.centre - units.centre[column]) <= 4 * units.spread[column]
     alike = (slope > 0.5) & (slope < 2.0) & level
+    with np.errstate(over="ignore"):
+        ratio, gap = units.spread / units.spread[column], (units.centre - units.centre[column]) / units.spread[column]
+        away = _medians(np.abs(X * ratio[:, None] + gap[:, None] - X[column]), share)
+    own = _medians(np.abs(X[[column]] - _medians(X[[column]], share)[:, None]), share)[0]
+    alike |= (away <= own) & (own > 0)
     alike[column] = False
     return alike
 

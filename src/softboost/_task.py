@@ -257,7 +257,7 @@ class Task:
             return low - reach * (high - low), high + reach * (high - low)
 
     def limited_units(self) -> Units:
-        """The units with limits of the columns: REACH widths of their range beyond it, on these and all earlier rows."""
+        """The units with limits of the columns, REACH widths beyond their range on these and all earlier rows."""
         if not self.bounded:
             return self.units
         X = self.standardised()[0]
