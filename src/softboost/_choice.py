@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ._boosting import Boosted, Path, boost, pilot_ranking
+from ._boosting import Boosted, Path, boost, paired_columns, pilot_ranking
 from ._linear import Anchor, LinearPath, Units, find_anchor, fit_autoregression, fit_linear_models
 from ._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData
 from .losses import Loss, SquaredError
@@ -100,7 +100,7 @@ class Fit:
         self.loss, self.n_threads = loss, n_threads
         self.data = TrainingData(self.X, weight, n_threads)
         self._linear: dict[str, LinearPath] | None = None
-        self._rankings: dict[str, Array] = {}
+        self._rankings: dict[str, tuple[Array, Array]] = {}
 
     def see(self, X: Array) -> Array:
         """X in the view of this fit."""
@@ -165,8 +165,11 @@ class Fit:
         if keep >= n_features:
             return np.arange(n_features, dtype=np.int32)
         if key not in self._rankings:
-            self._rankings[key] = pilot_ranking(self.data, residual)
-        return self._rankings[key][:keep]
+            self._rankings[key] = pilot_ranking(self.data, residual), paired_columns(self.data, residual)
+        ranking, paired = self._rankings[key]
+        if path.transform is not None:  # a direction has no use for a product
+            return ranking[:keep]
+        return np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
 
     def boost(self, path: Path, linear: tuple[str, int] | None, seed: int, **kwargs: Any) -> tuple[LinearPath, Boosted]:
         """Fit one boosted path; returns where it started and its rounds."""
