@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ._boosting import Boosted, Path, boost, paired_columns, pilot_ranking
-from ._linear import Anchor, LinearPath, Units, find_anchor, fit_autoregression, fit_linear_models
+from ._linear import Anchor, LinearPath, Units, find_anchor, fit_autoregression, fit_linear_models, fit_robust
 from ._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData
 from .losses import Loss, SquaredError
 from .transforms import Linear
@@ -120,7 +120,9 @@ class Fit:
             n_outputs, n_features = self.y.shape[0], self.X.shape[0]
             self._linear = {"constant": LinearPath(np.zeros((1, n_outputs, n_features)), self.constant()[None])}
         if self._linear is None:
-            self._linear = fit_linear_models(self.X, self.y, self.weight, self.n_threads)
+            rows = self.X, self.y, self.weight
+            self._linear = fit_linear_models(*rows, self.n_threads)
+            self._linear["robust"] = fit_robust(*rows, self._linear["relaxed"], self.n_threads)
             if self.lags is not None:
                 self._linear["autoregression"] = self._autoregression(self.lags)
             if not isinstance(self.loss, SquaredError):
@@ -266,8 +268,8 @@ class _Judged:
         return self.model
 
 
-LEVEL_MODELS = ("constant", "ridge", "lasso", "relaxed")
-ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed")
+LEVEL_MODELS = ("constant", "ridge", "lasso", "relaxed", "robust")
+ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed", "robust")
 
 
 def wanders(y: Array) -> bool:

@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 
 from . import _kernels
 
-__all__ = ["Anchor", "LinearPath", "Units", "find_anchor", "fit_autoregression", "fit_linear_models"]
+__all__ = [
+    "Anchor",
+    "LinearPath",
+    "Units",
+    "find_anchor",
+    "fit_autoregression",
+    "fit_linear_models",
+    "fit_robust",
+]
 
 Array = NDArray[Any]
 RIDGE_PENALTIES = np.logspace(-3, 4, 29)
 N_LASSO_PENALTIES = 60
+FAR_OFF = 4.0  # standard deviations of the typical residual
 MAX_LASSO_COLUMNS = 256
 MAX_ANCHOR_ROWS = 2**15
 STIFFNESS = np.logspace(4, -2, 31)  # of the autoregression, relative to columns of unit size
@@ -344,3 +353,24 @@ def fit_linear_models(X: Array, y: Array, weight: Array | None, n_threads: int =
         "lasso": paths[0],
         "relaxed": paths[1],
     }
+
+
+def fit_robust(X: Array, y: Array, weight: Array | None, relaxed: LinearPath, n_threads: int = 1) -> LinearPath:
+    """The relaxed lasso again, with rows far off the rest counting for less; itself where no row is (or y has outputs).
+
+    What is typical is the median size of the residuals at the stage where it is least for its degrees of freedom.
+    """
+    if len(y) > 1:
+        return relaxed
+    own = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
+    total, share = own.sum(), own / own.sum()
+    residual = y[0] - relaxed.predict(X, n_threads)[:, 0]
+    away = np.abs(residual - _medians(residual, share)[:, None])
+    n_coefficients = 1 + np.count_nonzero(relaxed.coefficients[:, 0], axis=1)
+    freedom = 1 - 1.5 * n_coefficients / total  # columns that were looked for take more than one each
+    size = _medians(away, share) / 0.6745 / np.maximum(freedom, 0.1)
+    stage = int(np.argmin(size))
+    if not away[stage].max() > FAR_OFF * size[stage] > 0:
+        return relaxed
+    own = own * np.minimum(1.0, 1.345 * size[stage] / np.maximum(away[stage], 1e-300)) ** 2
+    return fit_linear_models(X, y, own.astype(X.dtype), n_threads)["relaxed"]
