@@ -42,10 +42,11 @@ def candidate_paths(n_samples: float) -> list[Path]:
     screens below let more columns through until they let all through.
     """
     n_trees = int(np.clip(0.3 * n_samples, 30, 150))
-    flexible = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True)
+    soft: dict[str, Any] = {"sharpness": (1.0, 3.0, 8.0, 25.0), "ridge": (0.3, 3.0)}
+    flexible = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True, **soft)
     stepped = GreedyTrees(depth=2, leaves="constant", sharpness=(8.0, 100.0), ridge=(1.0,))
     deep = GreedyTrees(3, False, "constant", sharpness=(100.0,), ridge=(0.1,), min_leaf_rows=1.0)
-    plain = GreedyTrees(depth=2, ridge=(1.0, 0.1, 10.0))
+    plain = GreedyTrees(depth=2, **soft)
     index = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
     sparse, wide = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=1.0)
     return [
@@ -169,7 +170,7 @@ class Fit:
         if key not in self._rankings:
             self._rankings[key] = pilot_ranking(self.data, residual), paired_columns(self.data, residual)
         ranking, paired = self._rankings[key]
-        if path.transform is not None:  # a direction has no use for a product
+        if path.transform is not None or self.anchor is not None:  # a direction is no product, and changes are noisy
             return ranking[:keep]
         return np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
 
@@ -269,7 +270,7 @@ class _Judged:
 
 
 LEVEL_MODELS = ("constant", "ridge", "lasso", "relaxed", "robust")
-ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed", "robust")
+ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed")
 
 
 def wanders(y: Array) -> bool:
