@@ -165,14 +165,16 @@ class Fit:
             return np.arange(n_features, dtype=np.int32)
         least, rows_per_column = path.screen
         keep = max(least, int(np.ceil(self.data.total_weight / rows_per_column)))
-        if keep >= n_features:
+        # splits of a few rows tie all the time: the column of more gain wins then, not the one that comes first
+        if keep >= n_features and not path.for_tables:
             return np.arange(n_features, dtype=np.int32)
         if key not in self._rankings:
             self._rankings[key] = pilot_ranking(self.data, residual), paired_columns(self.data, residual)
         ranking, paired = self._rankings[key]
         if path.transform is not None or self.anchor is not None:  # a direction is no product, and changes are noisy
             return ranking[:keep]
-        return np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
+        kept = np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
+        return np.concatenate([ranking[np.isin(ranking, kept)], kept[~np.isin(kept, ranking)]])
 
     def boost(self, path: Path, linear: tuple[str, int] | None, seed: int, **kwargs: Any) -> tuple[LinearPath, Boosted]:
         """Fit one boosted path; returns where it started and its rounds."""
