@@ -8,8 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import TimeSeriesSplit
 
 from softboost import SoftBoostRegressor, _choice
+from softboost._boosting import paired_columns
 from softboost._choice import Units, combine, convex_weights, wanders
-from softboost._linear import STIFFNESS, find_anchor, fit_autoregression, fit_linear_models
+from softboost._linear import STIFFNESS, find_anchor, fit_autoregression, fit_linear_models, fit_robust
+from softboost._tree import TrainingData
 from softboost._validation import lags_of_columns, make_folds
 from softboost.losses import AbsoluteError, SquaredError
 
@@ -131,6 +133,31 @@ def test_far_away_predictions_stay_within_three_widths_of_the_targets():
     assert prediction.max() <= y.max() + 3 * width + 1e-9
 
 
+def test_columns_count_for_no_farther_than_three_widths_beyond_their_range():
+    """One value that is far out must not carry a prediction along, however steep the model is there."""
+    X, y, X_test, _ = linear_task(3, d=6)
+    model = SoftBoostRegressor().fit(X, y)
+    low, high = X.min(axis=0), X.max(axis=0)
+    limit = high + 3 * (high - low)
+    far, at_limit = X_test[:5].copy(), X_test[:5].copy()
+    far[:, 0], at_limit[:, 0] = 50 * limit[0], limit[0]
+    assert_allclose(model.predict(far), model.predict(at_limit), rtol=1e-9)
+    before = at_limit.copy()
+    before[:, 0] = 0.5 * limit[0]
+    assert np.abs(model.predict(before) - model.predict(at_limit)).max() > 0
+    by_hand = SoftBoostRegressor(n_estimators=3, learning_rate=0.3, depth=2, feature_transform=None, init="linear")
+    assert by_hand.set_params(leaves="linear", gates="greedy").fit(X, y).units_.low is None
+
+
+def test_columns_of_a_wandering_series_have_no_limits():
+    rng = np.random.default_rng(9)
+    X, y = lagged_series(np.cumsum(0.5 + rng.normal(size=120)), 6)
+    model = SoftBoostRegressor().fit(X, y)
+    assert model.units_.low is None
+    changes = y - X[:, 0]
+    assert np.all(np.abs(model.predict(X + 1e4) - X[:, 0] - 1e4) <= np.abs(changes).max() + 1e-9)
+
+
 def test_far_away_changes_stay_within_one_width_of_the_training_changes():
     rng = np.random.default_rng(7)
     X, y = lagged_series(np.cumsum(0.3 + rng.normal(size=120)), 6)
@@ -233,6 +260,94 @@ def test_anchor_is_the_nearest_column_though_a_few_rows_leap():
     assert find_anchor(X, y, None, units).column == 1
 
 
+def lag_table(leap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a slow series that leaps once, in random order."""
+    rng = np.random.default_rng(0)
+    values = 0.05 * np.cumsum(rng.normal(size=160))
+    values[80:] += leap
+    X, y = lagged_series(values, 12)
+    rows = rng.permutation(len(y))
+    return X[rows], y[rows]
+
+
+@pytest.mark.parametrize("leap", [0.0, 8.0])
+def test_leaps_of_a_series_do_not_hide_its_last_value(leap):
+    X, y = lag_table(leap)
+    model = SoftBoostRegressor().fit(X, y)
+    assert {member.anchor.column for member in model.members_ if member.anchor is not None} == {0}
+    assert "deep steps" not in model.choice_.stages  # nothing that learns rows by heart for rows in time
+
+
+def test_anchor_counts_a_weight_of_two_as_a_row_twice():
+    X, y = lag_table(8.0)
+    units = Units(X.mean(axis=0), X.std(axis=0), np.array([y.mean()]), np.array([y.std()]))
+    Z, target = ((X - units.centre) / units.spread).T, ((y - units.y_centre) / units.y_spread)[None]
+    twice = np.r_[np.arange(len(y)), np.arange(40)]
+    weight = np.where(np.arange(len(y)) < 40, 2.0, 1.0)
+    got, want = find_anchor(Z, target, weight, units), find_anchor(Z[:, twice], target[:, twice], None, units)
+    assert (got.column, got.n_alike) == (want.column, want.n_alike)
+    assert got.error == pytest.approx(want.error, rel=1e-9)
+
+
+def products_task(seed: int, n: int = 100, d: int = 30):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 500, d))
+    y = X[:, 3] * X[:, 7] + 0.2 * rng.normal(size=n + 500)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def test_a_pair_that_matters_only_together_is_found():
+    for seed in range(10):
+        X, y, _, _ = products_task(seed)
+        assert set(paired_columns(TrainingData(np.ascontiguousarray(X.T), None), y[None])[:2]) == {3, 7}
+    found = [
+        len(paired_columns(TrainingData(np.random.default_rng(s).normal(size=(30, 100)), None), y[None]))
+        for s in range(40)
+    ]
+    assert np.mean(np.array(found) > 0) < 0.3  # in noise, seldom
+
+
+def test_a_pair_counts_a_weight_of_two_as_a_row_twice():
+    X, y, _, _ = products_task(1)
+    twice, weight = np.r_[np.arange(100), np.arange(30)], np.where(np.arange(100) < 30, 2.0, 1.0)
+    doubled = paired_columns(TrainingData(np.ascontiguousarray(X[twice].T), None), y[None, twice])
+    assert_array_equal(paired_columns(TrainingData(np.ascontiguousarray(X.T), weight), y[None]), doubled)
+
+
+def test_a_product_of_two_columns_is_learned():
+    errors = []
+    for seed in range(4):
+        X, y, X_test, y_test = products_task(seed)
+        errors.append(relative_error(SoftBoostRegressor().fit(X, y), X_test, y_test, y))
+    assert np.median(errors) < 0.4
+
+
+def test_rows_far_off_count_less_in_the_robust_lasso():
+    rng = np.random.default_rng(3)
+    X, slopes = rng.normal(size=(20, 80)), np.r_[1.0, -2.0, np.zeros(18)]
+    clean = slopes @ X + 0.2 * rng.normal(size=80)
+    relaxed = fit_linear_models(X, clean[None], None)["relaxed"]
+    assert fit_robust(X, clean[None], None, relaxed) is relaxed
+    spoiled = clean.copy()
+    spoiled[:6] += 25 * rng.choice([-1, 1], size=6)
+    relaxed = fit_linear_models(X, spoiled[None], None)["relaxed"]
+    robust = fit_robust(X, spoiled[None], None, relaxed)
+
+    def best(path):  # the stage nearest to the truth
+        return np.abs(path.coefficients[:, 0] - slopes).sum(axis=1).min()
+
+    assert best(robust) < 0.25 * best(relaxed)
+
+
+def test_robust_lasso_counts_a_weight_of_two_as_a_row_twice():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(5, 60)), rng.standard_t(1.5, size=(1, 60))
+    twice, weight = np.r_[np.arange(60), np.arange(20)], np.where(np.arange(60) < 20, 2.0, 1.0)
+    rows, weighted = (X[:, twice].copy(), y[:, twice].copy(), None), (X, y, weight)
+    got, want = (fit_robust(*data, fit_linear_models(*data)["relaxed"]) for data in (weighted, rows))
+    assert_allclose(got.coefficients, want.coefficients, rtol=1e-6, atol=1e-9)
+
+
 def autoregression_twin(X: np.ndarray, y: np.ndarray, lags: np.ndarray) -> np.ndarray:
     """The same from a singular value decomposition: X (n_columns, n_samples) through the origin, y (n_samples,)."""
     freedom = np.where(lags == 1, 0.0, 1 / np.sqrt(np.maximum(lags, 1)))
@@ -303,3 +418,11 @@ def test_richer_level_needs_more_than_its_noise():
     assert_allclose(combine([constant, judged("ridge", -0.1 * y)], [], y, None, SquaredError()), [1, 0])
     weights = combine([constant, lucky], [sure], y, None, SquaredError())
     assert weights[2] == pytest.approx(1.0)
+    # a little better than a sure linear model: taken in a table, not for rows in time
+    few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
+    better = 0.8 * y
+    better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
+    line, little = judged("ridge", 0.8 * y), judged("trees", better)
+    table, in_time = (combine([constant, line], [little], y, None, SquaredError(), when) for when in (False, True))
+    assert table[2] == pytest.approx(1.0)
+    assert 0.05 < in_time[2] < 0.5

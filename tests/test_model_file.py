@@ -446,6 +446,19 @@ class TestReading:
         with pytest.raises(ModelFileError, match=message):
             loads(reheaded(data, change))
 
+    def test_limits_of_columns_may_be_absent_and_must_be_limits(self):
+        """The golden files of 0.1.0 are from before there were limits; those that are there have to be in order."""
+        assert load(GOLDEN / "0.1.0" / "default.softboost").units_.low is None
+        whole = dumps(fitted("default")[0])
+        assert loads(whole).units_.low is not None
+
+        def exchange(header):
+            units = fitted_part(header, "units_")[1]
+            units["low"], units["high"] = units["high"], units["low"]
+
+        with pytest.raises(ModelFileError, match="low and high must be lower and upper limits"):
+            loads(reheaded(whole, exchange))
+
     def test_path_is_named(self, tmp_path):
         path = tmp_path / "wrong.softboost"
         path.write_bytes(b"PK\x03\x04 something else")

@@ -97,7 +97,11 @@ def test_agrees_for_the_paper(make):
 def test_agrees_far_outside_where_predictions_are_bounded():
     X, y = make_data(60, 3, 5)
     model = SoftBoostRegressor().fit(X, y)
+    assert model.units_.low is not None
     assert_agrees(model, X * 1e4, y)
+    one = X.copy()
+    one[:, 1] *= 1e4  # only a column is far out, the prediction itself is not
+    assert_agrees(model, one, y)
 
 
 def test_agrees_for_a_wandering_series():

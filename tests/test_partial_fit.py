@@ -210,3 +210,16 @@ def test_leading_trees_are_those_of_the_fit():
     trees = model.trees_
     model.partial_fit(X[120:], y[120:])
     assert len(model.trees_) == len(trees)
+
+
+def test_limits_of_columns_widen_with_the_rows_learned():
+    X, y = make_rows(80)
+    model = SoftBoostRegressor().fit(X, y)
+    before = model.units_
+    model.partial_fit(X[:5] * 30, y[:5])
+    assert np.all(model.units_.low <= before.low + 1e-12)
+    assert np.all(model.units_.high >= before.high - 1e-12)
+    assert np.any(model.units_.high > 2 * before.high)
+    again = model.partial_fit(X[:5], y[:5]).units_.high
+    model.partial_fit(X[:5], y[:5])
+    np.testing.assert_allclose(model.units_.high, again, rtol=1e-9)  # rows inside change nothing
