@@ -245,6 +245,11 @@ def _refuse_nulls(df: Any, names: Names) -> None:
             raise ValueError(f"column {name!r} is empty in row {int(np.argmax(null))}; fill it or drop the row")
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether polars' own code gave up, as older versions do where times overflow; no Exception, but no end either."""
+    return type(error).__name__ == "PanicException"
+
+
 def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_too: bool = True) -> None:
     """No time twice, and none left out, within a series."""
     frame = nw.from_native(df, eager_only=True)
@@ -259,7 +264,12 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
             f"rows {original[row]} and {original[row + 1]} are both series {ids[row]!r} at {names.time}={times[row]}; "
             "keep one of them, or sum them up"
         )
-    expected = _clock(ufp.offset_times(times, freq, 1))
+    try:
+        expected = _clock(ufp.offset_times(times, freq, 1))
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise ValueError(f"{names.time} holds times that are too far out to go on from by freq={freq!r}") from None
     gap = same & (now[1:] != expected[:-1])
     if gaps_too and gap.any():
         row = int(np.argmax(gap))

@@ -12,7 +12,7 @@ import utilsforecast.processing as ufp
 from softboost._model_settings import conforms
 from softboost._model_values import Fields
 
-from ._frame import LongFrame, Names, read_long, take
+from ._frame import LongFrame, Names, is_panic, read_long, take
 from ._frame_columns import PLAIN, frame_of_columns, kind_of_frame, plain_columns
 from ._panel import Array, ranges
 
@@ -66,7 +66,9 @@ def unpack_rows(f: Fields, forecaster: Any) -> LongFrame:
             native, freq, names, static=static, gaps=forecaster.gaps, categories=categories, add_times=False
         )
         _check_future(f, frame, forecaster.h)
-    except Exception as error:  # of pandas, polars and their friends, which have many classes
+    except BaseException as error:  # of pandas, polars and their friends, which have many classes
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
         raise f.error(f"the rows: {str(error) or type(error).__name__:.300}") from None
     if frame.categories.keys() != categories.keys():
         raise f.error("a column of text without its categories")
