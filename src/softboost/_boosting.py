@@ -246,11 +246,7 @@ PILOT_ROWS = 5000
 
 def pilot_ranking(data: TrainingData, target: Array) -> Array:
     """Columns that two short pilot runs (depth 1 and depth 2) gained from, best first; ties by column number."""
-    if data.X.shape[1] > PILOT_ROWS:
-        rows = np.linspace(0, data.X.shape[1] - 1, PILOT_ROWS).astype(int)
-        weight = None if data.weight is None else np.ascontiguousarray(data.weight[rows])
-        data = TrainingData(np.ascontiguousarray(data.X[:, rows]), weight, data.n_threads)
-        target = np.ascontiguousarray(target[:, rows])
+    data, target = _some_rows(data, target)
     gain = np.zeros(data.X.shape[0])
     for depth in (1, 2):
         learner = GreedyTrees(depth=depth, shallower=False, sharpness=(4.0,), ridge=(1.0,))
@@ -259,6 +255,17 @@ def pilot_ranking(data: TrainingData, target: Array) -> Array:
         )
     order = np.argsort(-gain, kind="stable")
     return order[gain[order] > 0].astype(np.int32)
+
+
+def _some_rows(data: TrainingData, target: Array) -> tuple[TrainingData, Array]:
+    """Of many rows, evenly spread ones: enough to tell columns from each other."""
+    n = data.X.shape[1]
+    if n <= PILOT_ROWS:
+        return data, target
+    rows = np.linspace(0, n - 1, PILOT_ROWS).astype(int)
+    weight = None if data.weight is None else np.ascontiguousarray(data.weight[rows])
+    some = TrainingData(np.ascontiguousarray(data.X[:, rows]), weight, data.n_threads)
+    return some, np.ascontiguousarray(target[:, rows])
 
 
 MAX_PAIRED = 300  # columns up to which all their products are looked at
@@ -271,6 +278,7 @@ def paired_columns(data: TrainingData, target: Array) -> Array:
 
     Growing a tree does not find such a pair: neither column says anything alone.
     """
+    data, target = _some_rows(data, target)
     n_columns, n = data.X.shape
     if not 2 <= n_columns <= MAX_PAIRED or n < 20:
         return np.empty(0, dtype=np.int32)

@@ -27,6 +27,8 @@ __all__ = [
 Array = NDArray[Any]
 RIDGE_PENALTIES = np.logspace(-3, 4, 29)
 N_LASSO_PENALTIES = 60
+MAX_MEDIAN_ROWS = 2048
+MAX_ROBUST_ROWS = 5000
 FAR_OFF = 4.0  # standard deviations of the typical residual
 MAX_LASSO_COLUMNS = 256
 MAX_ANCHOR_ROWS = 2**15
@@ -190,7 +192,10 @@ def _typical_error(away: Array, y: Array, share: Array) -> float:
 
 
 def _medians(values: Array, share: Array) -> Array:
-    """The least value of each row that, with those below it, has half of the weight."""
+    """The least value of each row that, with those below it, has half of the weight; of many values, some say."""
+    if values.shape[1] > MAX_MEDIAN_ROWS:
+        some = np.linspace(0, values.shape[1] - 1, MAX_MEDIAN_ROWS).astype(int)
+        values, share = values[:, some], share[some] / share[some].sum()
     order = np.argsort(values, axis=1, kind="stable")
     below = np.cumsum(share[order], axis=1)
     places = np.argmax(below >= 0.5 - 1e-12, axis=1)
@@ -356,11 +361,12 @@ def fit_linear_models(X: Array, y: Array, weight: Array | None, n_threads: int =
 
 
 def fit_robust(X: Array, y: Array, weight: Array | None, relaxed: LinearPath, n_threads: int = 1) -> LinearPath:
-    """The relaxed lasso again, with rows far off the rest counting for less; itself where no row is (or y has outputs).
+    """The relaxed lasso again, with rows far off the rest counting for less; itself where no row is.
 
-    What is typical is the median size of the residuals at the stage where it is least for its degrees of freedom.
+    It is also itself for several outputs, and for so many rows that a few hardly move it. What is typical is the median
+    size of the residuals at the stage where it is least for its degrees of freedom.
     """
-    if len(y) > 1:
+    if len(y) > 1 or y.shape[1] > MAX_ROBUST_ROWS:
         return relaxed
     own = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
     total, share = own.sum(), own / own.sum()
