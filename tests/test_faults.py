@@ -27,6 +27,7 @@ import os, pickle, resource, signal, sys, threading, time
 import numpy as np
 from softboost import SoftBoostRegressor, load
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a script start with it ignored
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 8))
 y = np.sin(2 * X[:, 0]) + X[:, 1]
