@@ -467,7 +467,8 @@ def test_pickled_model_predicts_the_same_bits(make):
 
 
 LONG_FIT = """
-    import sys, time
+    import signal, sys, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a script start with it ignored
     import numpy as np
     from softboost import SoftBoostRegressor
     from softboost.presets import bsdt_q

@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     });
   } else if (name == "predict") {
     const int64_t n_trees = 100, rows = 256, per_tree = 4;
-    std::vector<double> offset(kColumns), scale(kColumns, 1.0), intercept(1),
+    std::vector<double> offset(kColumns), scale(kColumns, 1.0), low(kColumns, -1e18), high(kColumns, 1e18), intercept(1),
         coefficients = data.numbers.many(kColumns);
     std::vector<int32_t> depth(n_trees, 2), columns;
     std::vector<uint8_t> linear(n_trees, 1);
@@ -124,6 +124,8 @@ int main(int argc, char** argv) {
                              n_trees,
                              offset.data(),
                              scale.data(),
+                             low.data(),
+                             high.data(),
                              intercept.data(),
                              coefficients.data(),
                              depth.data(),
