@@ -123,7 +123,8 @@ class Fit:
         if self._linear is None:
             rows = self.X, self.y, self.weight
             self._linear = fit_linear_models(*rows, self.n_threads)
-            self._linear["robust"] = fit_robust(*rows, self._linear["relaxed"], self.n_threads)
+            if self.anchor is None:
+                self._linear["robust"] = fit_robust(*rows, self._linear["relaxed"], self.n_threads)
             if self.lags is not None:
                 self._linear["autoregression"] = self._autoregression(self.lags)
             if not isinstance(self.loss, SquaredError):
@@ -169,9 +170,11 @@ class Fit:
         if keep >= n_features and not path.for_tables:
             return np.arange(n_features, dtype=np.int32)
         if key not in self._rankings:
-            self._rankings[key] = pilot_ranking(self.data, residual), paired_columns(self.data, residual)
+            # changes are too noisy for products
+            paired = paired_columns(self.data, residual) if self.anchor is None else np.empty(0, dtype=np.int32)
+            self._rankings[key] = pilot_ranking(self.data, residual), paired
         ranking, paired = self._rankings[key]
-        if path.transform is not None or self.anchor is not None:  # a direction is no product, and changes are noisy
+        if path.transform is not None:  # a direction is no product
             return ranking[:keep]
         kept = np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
         return np.concatenate([ranking[np.isin(ranking, kept)], kept[~np.isin(kept, ranking)]])
@@ -511,11 +514,11 @@ def combine(
         rich = np.zeros(n_all)
         rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
         w = pulled(w, rich, 1.0, doubt)
-    if boosted:
-        single = n_linear == 1 and len(boosted) == 1  # the user's own path stands as it is
-        rich = convex_weights(predictions, y, weight, loss)
+    if n_linear == 1 and len(boosted) == 1:  # the user's own path stands as it is
+        w = only(n_linear)
+    elif boosted:
         asked, doubt = (1.0, doubt) if in_time else (1.5 * w[0], doubt * w[0])
-        w = only(n_linear) if single else pulled(w, rich, asked, doubt)
+        w = pulled(w, convex_weights(predictions, y, weight, loss), asked, doubt)
     w[w < 1e-3] = 0.0
     return w / w.sum()
 

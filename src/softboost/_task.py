@@ -56,6 +56,19 @@ def check_y(y: Any, X: Array) -> tuple[Array, int]:
     return cast, y.ndim
 
 
+def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """The range of each row of values, and ``reach`` of its widths on both sides.
+
+    ``before`` is what this gave for earlier values; the range then is that of all.
+    """
+    low, high = values.min(axis=1).astype(np.float64), values.max(axis=1).astype(np.float64)
+    if before is not None:
+        width = (before[1] - before[0]) * (reach / (1 + 2 * reach))
+        low, high = np.minimum(low, before[0] + width), np.maximum(high, before[1] - width)
+    with np.errstate(over="ignore"):
+        return low - reach * (high - low), high + reach * (high - low)
+
+
 class Task:
     """The data of one fit, checked: encoded rows, targets, weights, and how they are standardised.
 
@@ -249,24 +262,16 @@ class Task:
         if column is not None:
             level = self.encoded[:, column].astype(np.float64)
             y, reach = y - np.where(np.isnan(level), self.units.centre[column], level), REACH_OF_CHANGES
-        low, high = y.min(axis=1), y.max(axis=1)
-        if before is not None:
-            width = (before[1] - before[0]) * (reach / (1 + 2 * reach))
-            low, high = np.minimum(low, before[0] + width), np.maximum(high, before[1] - width)
-        with np.errstate(over="ignore"):
-            return low - reach * (high - low), high + reach * (high - low)
+        return _widened(y, reach, before)
 
     def limited_units(self) -> Units:
         """The units with limits of the columns, REACH widths beyond their range on these and all earlier rows."""
         if not self.bounded:
             return self.units
-        X = self.standardised()[0]
-        low, high = X.min(axis=1).astype(np.float64), X.max(axis=1).astype(np.float64)
-        if self.units.low is not None and self.units.high is not None:
-            width = (self.units.high - self.units.low) * (REACH / (1 + 2 * REACH))
-            low, high = np.minimum(low, self.units.low + width), np.maximum(high, self.units.high - width)
-        width = REACH * (high - low)
-        return replace(self.units, low=np.maximum(low - width, -FARTHEST), high=np.minimum(high + width, FARTHEST))
+        units = self.units
+        before = None if units.low is None or units.high is None else (units.low, units.high)
+        low, high = _widened(self.standardised()[0], REACH, before)
+        return replace(units, low=np.maximum(low, -FARTHEST), high=np.minimum(high, FARTHEST))
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
         """Mean loss, in the units of y, of y and raw predictions in working units."""
