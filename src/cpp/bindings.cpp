@@ -193,6 +193,17 @@ class PackedEnsemble {
     return array(std::move(out), {rows.shape(0), static_cast<size_t>(view_.n_outputs)});
   }
 
+  Out<double> column_effects(In2<T> rows, std::optional<In1<T>> weight, int n_threads) const {
+    check(rows);
+    require(!weight || weight->shape(0) == rows.shape(0), "ensemble: one weight for each row");
+    std::vector<double> out(static_cast<size_t>(view_.n_inputs));
+    {
+      nb::gil_scoped_release release;
+      kernels<T>().column_effects(view_, rows.data(), pointer(weight), size(rows.shape(0)), n_threads, out.data());
+    }
+    return array(std::move(out), {static_cast<size_t>(view_.n_inputs)});
+  }
+
   Out<T> predict_each(In2<T> rows, int n_threads) const {
     check(rows);
     const size_t n_trees = static_cast<size_t>(view_.n_trees), n_outputs = static_cast<size_t>(view_.n_outputs);
@@ -340,18 +351,39 @@ void register_fit(nb::module_& m, const char* bins_name) {
       "columns"_a.noconvert(), "bins"_a, "target"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a,
       "n_threads"_a);
   m.def(
-      "pilot_gains",
-      [](In2<T> columns, const Bins<T>& bins, In2<T> target, std::optional<In1<T>> weight,
-         const softboost::GreedySettings& settings, int n_rounds, double learning_rate, int n_threads) {
-        std::vector<double> gain(columns.shape(0), 0.0);
+      "boost_greedy",
+      [](In2<T> columns, const Bins<T>& bins, In2<T> y, std::optional<In1<T>> weight,
+         const softboost::GreedySettings& settings, int n_rounds, double learning_rate, Mutable<T> prediction,
+         int n_threads) {
+        std::vector<softboost::TreeArrays<T>> trees;
         run_interruptibly([&](softboost::Interrupt* interrupt) {
-          kernels<T>().pilot_gains(columns.data(), bins.view(), target.data(), pointer(weight), size(target.shape(0)),
-                                   settings, n_rounds, learning_rate, n_threads, interrupt, gain.data());
+          kernels<T>().boost_greedy(columns.data(), bins.view(), y.data(), pointer(weight), size(y.shape(0)), settings,
+                                    n_rounds, learning_rate, n_threads, interrupt, prediction.data(), trees);
         });
-        return array(std::move(gain), {columns.shape(0)});
+        std::vector<int32_t> depth, used;
+        std::vector<int64_t> n_columns;
+        std::vector<T> gate_weights, gate_bias, leaf;
+        std::vector<double> gain(columns.shape(0), 0.0);
+        auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        for (const softboost::TreeArrays<T>& tree : trees) {
+          depth.push_back(tree.depth);
+          n_columns.push_back(size(tree.columns.size()));
+          append(used, tree.columns);
+          append(gate_weights, tree.gate_weights);
+          append(gate_bias, tree.gate_bias);
+          append(leaf, tree.leaf_values);
+          append(leaf, tree.leaf_weights);
+          for (size_t j = 0; j < gain.size(); ++j) gain[j] += tree.gain[j];
+        }
+        const size_t n_trees = depth.size(), n_used = used.size(), n_gates = gate_weights.size(),
+                     n_biases = gate_bias.size(), n_leaf = leaf.size(), n_gain = gain.size();
+        return nb::make_tuple(array(std::move(depth), {n_trees}), array(std::move(n_columns), {n_trees}),
+                              array(std::move(used), {n_used}), array(std::move(gate_weights), {n_gates}),
+                              array(std::move(gate_bias), {n_biases}), array(std::move(leaf), {n_leaf}),
+                              array(std::move(gain), {n_gain}));
       },
-      "columns"_a.noconvert(), "bins"_a, "target"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a,
-      "n_rounds"_a, "learning_rate"_a, "n_threads"_a);
+      "columns"_a.noconvert(), "bins"_a, "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "n_rounds"_a,
+      "learning_rate"_a, "prediction"_a.noconvert(), "n_threads"_a);
   m.def(
       "fit_joint",
       [](In2<T> x, In2<T> target, std::optional<In1<T>> weight, const softboost::JointSettings& settings, int depth,
@@ -422,7 +454,9 @@ void register_predict(nb::module_& m, const char* name) {
            "offset"_a, "scale"_a, "low"_a, "high"_a, "intercept"_a, "coefficients"_a, "depth"_a, "linear"_a,
            "n_columns"_a, "columns"_a, "gate_weights"_a, "gate_bias"_a, "leaf"_a)
       .def("predict", &PackedEnsemble<T>::predict, "rows"_a.noconvert(), "n_threads"_a)
-      .def("predict_each", &PackedEnsemble<T>::predict_each, "rows"_a.noconvert(), "n_threads"_a);
+      .def("predict_each", &PackedEnsemble<T>::predict_each, "rows"_a.noconvert(), "n_threads"_a)
+      .def("column_effects", &PackedEnsemble<T>::column_effects, "rows"_a.noconvert(), "weight"_a.noconvert().none(),
+           "n_threads"_a);
 }
 
 void register_settings(nb::module_& m) {

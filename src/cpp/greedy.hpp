@@ -324,17 +324,24 @@ class GreedyFitter {
   Block block_;
 };
 
-// A short boosting run whose only result is how much each column gained: gain[j] += its squared-error gains.
+// Algorithm 1 for squared error without a transform: each tree is fitted to what those before leave over of y. The
+// prediction, y_hat_0 at first, moves along. Each operation is a loop of its own, so that none is contracted with the
+// next and the bits are those of the same loop written in NumPy.
 template <typename T>
-void pilot_gains(GreedyFitter<T>& fitter, const T* target, int64_t n_outputs, int64_t n_samples, int n_rounds,
-                 T learning_rate, double* gain, int64_t n_columns) {
-  std::vector<T> residual(target, target + n_outputs * n_samples);
+std::vector<TreeArrays<T>> boost_greedy(GreedyFitter<T>& fitter, const T* y, int64_t size, int n_rounds,
+                                        T learning_rate, T* prediction) {
+  std::vector<TreeArrays<T>> trees;
+  std::vector<T> residual(static_cast<size_t>(size));
   for (int round = 0; round < n_rounds; ++round) {
-    const TreeArrays<T> tree = fitter.fit(residual.data());
-    if (tree.output.empty()) return;  // interrupted
-    axpy(-learning_rate, tree.output.data(), residual.data(), n_outputs * n_samples);
-    for (int64_t j = 0; j < n_columns; ++j) gain[j] += tree.gain[j];
+    for (int64_t i = 0; i < size; ++i) residual[i] = y[i] - prediction[i];
+    TreeArrays<T> tree = fitter.fit(residual.data());
+    if (tree.output.empty()) break;  // interrupted
+    for (T& value : tree.output) value *= learning_rate;
+    for (int64_t i = 0; i < size; ++i) prediction[i] += tree.output[i];
+    std::vector<T>().swap(tree.output);  // of many rows and rounds they would be most of the memory
+    trees.push_back(std::move(tree));
   }
+  return trees;
 }
 
 }  // namespace SB_ISA

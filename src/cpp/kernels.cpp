@@ -42,11 +42,11 @@ void call_fit_greedy(const T* columns, const BinnedColumns<T>& bins, const T* ta
 }
 
 template <typename T>
-void call_pilot_gains(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
-                      int64_t n_outputs, const GreedySettings& settings, int n_rounds, double learning_rate,
-                      int n_threads, Interrupt* interrupt, double* gain) {
+void call_boost_greedy(const T* columns, const BinnedColumns<T>& bins, const T* y, const T* weight, int64_t n_outputs,
+                       const GreedySettings& settings, int n_rounds, double learning_rate, int n_threads,
+                       Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out) {
   GreedyFitter<T> fitter(columns, bins, weight, n_outputs, settings, n_threads, interrupt);
-  pilot_gains(fitter, target, n_outputs, bins.n_samples, n_rounds, static_cast<T>(learning_rate), gain, bins.n_columns);
+  out = boost_greedy(fitter, y, n_outputs * bins.n_samples, n_rounds, static_cast<T>(learning_rate), prediction);
 }
 
 template <typename T>
@@ -60,10 +60,10 @@ void call_fit_joint(const T* x, const T* target, const T* weight, int64_t n_inpu
 
 template <typename T>
 constexpr Kernels<T> kernels() {
-  return {&leaf_probabilities<T>, &call_tree_output<T>, &call_tree_gradients<T>,
-          &bin_columns<T>,        &call_fit_greedy<T>,  &call_pilot_gains<T>,
-          &call_fit_joint<T>,     &predict<T>,          &predict_each<T>,
-          &weighted_means<T>,     &moments<T>,          &linear_outputs<T>};
+  return {&leaf_probabilities<T>, &call_tree_output<T>,  &call_tree_gradients<T>, &bin_columns<T>,
+          &call_fit_greedy<T>,    &call_boost_greedy<T>, &call_fit_joint<T>,      &predict<T>,
+          &predict_each<T>,       &column_effects<T>,    &weighted_means<T>,      &moments<T>,
+          &linear_outputs<T>};
 }
 
 }  // namespace

@@ -18,14 +18,16 @@ struct Kernels {
   void (*fit_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
                      int64_t n_outputs, const GreedySettings& settings, int n_threads, Interrupt* interrupt,
                      TreeArrays<T>& out);
-  void (*pilot_gains)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
-                      int64_t n_outputs, const GreedySettings& settings, int n_rounds, double learning_rate,
-                      int n_threads, Interrupt* interrupt, double* gain);
+  void (*boost_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* y, const T* weight, int64_t n_outputs,
+                       const GreedySettings& settings, int n_rounds, double learning_rate, int n_threads,
+                       Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out);
   void (*fit_joint)(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
                     const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreePointers<T>& tree,
                     T* q, T* output, double* loss_trace);
   void (*predict)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*predict_each)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
+  void (*column_effects)(const Ensemble<T>& ensemble, const T* rows, const T* weight, int64_t n_samples, int n_threads,
+                         double* out);
   void (*weighted_means)(const T* x, const T* weight, int64_t n_columns, int64_t n_samples, int n_threads,
                          double* mean);
   void (*moments)(const T* x, const T* y, const T* weight, int64_t n_columns, int64_t n_outputs, int64_t n_samples,

@@ -116,5 +116,55 @@ void predict_each(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_
   });
 }
 
+// How much predictions depend on each input: out (n_inputs,) is the mean over rows, weighted, of the squared change of
+// the trees' sum when the input is at its mean instead, summed over outputs. Only trees that use an input change.
+template <typename T>
+void column_effects(const Ensemble<T>& e, const T* rows, const T* weight, int64_t n_samples, int n_threads,
+                    double* out) {
+  std::vector<uint8_t> used(static_cast<size_t>(e.n_inputs), 0);
+  for (int64_t c = 0; c < e.column_start[e.n_trees]; ++c) used[e.columns[c]] = 1;
+  const int64_t n_blocks = block_count(n_samples, kPredictRows);
+  std::vector<double> partial(static_cast<size_t>(n_blocks * e.n_inputs), 0.0);
+  parallel_for(n_blocks, n_threads, [&](int64_t block) {
+    const int64_t begin = block * kPredictRows, n = std::min(kPredictRows, n_samples - begin);
+    PredictScratch<T> s(e, n);
+    const int64_t size = e.n_outputs * s.stride;
+    std::vector<T> as_is(static_cast<size_t>(size)), without(static_cast<size_t>(size)),
+        change(static_cast<size_t>(e.n_inputs * size), T(0)), held(static_cast<size_t>(s.stride));
+    load_rows(e, rows + begin * e.n_inputs, n, s);
+    for (int64_t k = 0; k < e.n_trees; ++k) {
+      std::fill(as_is.begin(), as_is.end(), T(0));
+      add_tree(e, k, n, s, as_is.data(), s.stride);
+      for (int64_t c = e.column_start[k]; c < e.column_start[k + 1]; ++c) {
+        const int64_t j = e.columns[c];
+        T* x = s.x.data() + j * s.stride;
+        std::copy_n(x, n, held.data());
+        std::fill_n(x, n, T(0));
+        std::fill(without.begin(), without.end(), T(0));
+        add_tree(e, k, n, s, without.data(), s.stride);
+        std::copy_n(held.data(), n, x);
+        for (int64_t i = 0; i < size; ++i) change[j * size + i] += as_is[i] - without[i];
+      }
+    }
+    for (int64_t j = 0; j < e.n_inputs; ++j) {
+      if (!used[j]) continue;
+      double sum = 0;
+      for (int64_t o = 0; o < e.n_outputs; ++o)
+        for (int64_t i = 0; i < n; ++i) {
+          const double c = static_cast<double>(change[j * size + o * s.stride + i]);
+          sum += (weight ? static_cast<double>(weight[begin + i]) : 1.0) * c * c;
+        }
+      partial[block * e.n_inputs + j] = sum;
+    }
+  });
+  double total = 0;
+  for (int64_t i = 0; i < n_samples; ++i) total += weight ? static_cast<double>(weight[i]) : 1.0;
+  for (int64_t j = 0; j < e.n_inputs; ++j) {
+    out[j] = 0;
+    for (int64_t block = 0; block < n_blocks; ++block) out[j] += partial[block * e.n_inputs + j];
+    out[j] /= total;
+  }
+}
+
 }  // namespace SB_ISA
 }  // namespace softboost

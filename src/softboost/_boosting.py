@@ -13,7 +13,7 @@ n_samples).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
-from ._tree import GreedyTrees, SoftTree, TrainingData, WeakLearner, apply_transform, flattened, ridge_leaves
-from .losses import Loss
+from ._tree import GreedyTrees, SoftTree, TrainingData, WeakLearner, apply_transform, flattened, ridge_leaves, unflattened
+from .losses import Loss, SquaredError
 from .transforms import Transform
 
 __all__ = ["Boosted", "Path", "boost", "paired_columns", "pilot_ranking"]
@@ -49,6 +49,9 @@ class Path:
         y_hat_0: zero, the best constant, or a linear model.
     screen : tuple of int or None
         (least, rows_per_column): keep max(least, n / rows_per_column) columns, those of largest gain in a pilot run.
+    narrow : float or None
+        Keep only the columns that another path needs: without a column its predictions change, on average of squares,
+        by ``narrow / n`` or more of what they do without the column that they need most.
     for_tables : bool
         Not for rows in time: it learns single rows by heart, and those of a series do not come again.
     """
@@ -60,7 +63,24 @@ class Path:
     learning_rate: float = 0.1
     start: Literal["zero", "constant", "linear"] = "constant"
     screen: tuple[int, int] | None = None
+    narrow: tuple[str, float] | None = None
     for_tables: bool = False
+
+
+class KernelRounds(Sequence[tuple[None, SoftTree]]):
+    """Rounds that the kernel boosted by itself: trees end to end, cut out one by one when they are asked for."""
+
+    def __init__(self, flat: dict[str, Array], n_outputs: int) -> None:
+        self.flat, self.n_outputs = flat, n_outputs
+        self._cut: list[tuple[None, SoftTree]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.flat["depth"])
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._cut is None:
+            self._cut = [(None, tree) for tree in unflattened(self.flat, self.n_outputs)]
+        return self._cut[index]
 
 
 @dataclass
@@ -73,25 +93,48 @@ class Boosted:
     path: Path
     columns: Array
     learning_rate: float
-    rounds: list[tuple[Array | None, SoftTree]] = field(default_factory=list)
+    rounds: Sequence[tuple[Array | None, SoftTree]] = field(default_factory=list)
     train_loss: list[float] = field(default_factory=list)
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
         """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
-        trees = self.trees_on_columns(len(self.rounds))
-        if trees is None:
+        packed = self._packed(X)
+        if packed is None:
             X = np.ascontiguousarray(X[self.columns])
             return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
-        n_features, n_outputs = len(X), trees[0].leaf_values.shape[1]
-        packed = _kernels.pack_ensemble(
+        return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
+
+    def effects(self, data: TrainingData) -> Array | None:
+        """How much predictions depend on each column: mean square of their change when it stays at its mean.
+
+        Shape (n_features,); None if a transform is not linear. Trees that use a column to fit noise each pull their
+        own way, so their changes cancel in the sum, while those that follow a signal add up.
+        """
+        data = _some_rows(data)
+        packed = self._packed(data.X)
+        if packed is None:
+            return None
+        return packed.column_effects(np.ascontiguousarray(data.X.T), data.weight, data.n_threads)
+
+    def _packed(self, X: Array) -> Any:
+        """The trees as the prediction kernel takes them, on X (n_features, n_samples); None as below."""
+        if isinstance(self.rounds, KernelRounds):
+            flat, n_outputs = self.rounds.flat, self.rounds.n_outputs
+            flat = {**flat, "columns": self.columns[flat["columns"]], "leaf": self.learning_rate * flat["leaf"]}
+        else:
+            trees = self.trees_on_columns(len(self.rounds))
+            if trees is None:
+                return None
+            flat, n_outputs = flattened(trees), trees[0].leaf_values.shape[1] if trees else 1
+        n_features = len(X)
+        return _kernels.pack_ensemble(
             X.dtype,
             offset=np.zeros(n_features),
             scale=np.ones(n_features),
             intercept=np.zeros(n_outputs),
             coefficients=np.zeros((n_outputs, n_features)),
-            **flattened(trees),
+            **flat,
         )
-        return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
 
     def _add(self, X: Array, theta: Array | None, tree: SoftTree, n_threads: int) -> Array:
         transform = self.path.transform
@@ -180,25 +223,30 @@ def boost(
     if columns.size == 0:
         return Boosted(path, columns, path.learning_rate)
     parts = _deal(X, columns, y, weight, raw_prediction, n_threads)
-    model = Boosted(path, columns, path.learning_rate)
-    theta = None
+    rounds: list[tuple[Array | None, SoftTree]] = [] if previous is None else list(previous.rounds)
+    model = Boosted(path, columns, path.learning_rate, rounds)
+    theta = rounds[-1][0] if rounds else None
     if previous is not None:
-        model.rounds, model.train_loss = list(previous.rounds), list(previous.train_loss)
-        theta = previous.rounds[-1][0] if previous.rounds else None
+        model.train_loss = list(previous.train_loss)
     if path.transform is not None and theta is None:
         first = parts[0]
         residual = _residual(loss, first)
         theta = path.transform.start_weighted(first.data.X.T, residual.T, first.data.weight, rng)
         theta = np.asarray(theta, dtype=X.dtype)
 
-    while len(model.rounds) < path.n_estimators:
-        part = parts[len(model.rounds) % len(parts)]
+    if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(path, loss):
+        part = parts[0]
+        flat, _ = path.learner.boost(part.data, part.y, part.raw_prediction, path.n_estimators, path.learning_rate)
+        model.rounds = KernelRounds(flat, len(y))
+        return model
+    while len(rounds) < path.n_estimators:
+        part = parts[len(rounds) % len(parts)]
         residual = _residual(loss, part)
         tree, theta, output = path.learner.fit(part.data, residual, path.transform, theta, rng)
         if loss.refit_leaves:
             tree, output = _refit_leaves(tree, theta, path, part, loss)
         part.raw_prediction += path.learning_rate * output
-        model.rounds.append((theta, tree))
+        rounds.append((theta, tree))
         for other in parts:
             if other is not part:
                 other.raw_prediction += model._add(other.data.X, theta, tree, n_threads)
@@ -207,6 +255,11 @@ def boost(
             if after_round(model):
                 break
     return model
+
+
+def _kernel_can_boost(path: Path, loss: Loss) -> bool:
+    """Whether a loop of the kernel gives the rounds of the loop above, bit for bit."""
+    return type(loss) is SquaredError and type(path.learner) is GreedyTrees and path.transform is None
 
 
 def _residual(loss: Loss, part: _Part) -> Array:
@@ -246,26 +299,25 @@ PILOT_ROWS = 5000
 
 def pilot_ranking(data: TrainingData, target: Array) -> Array:
     """Columns that two short pilot runs (depth 1 and depth 2) gained from, best first; ties by column number."""
-    data, target = _some_rows(data, target)
+    data, target = _some_rows(data), _some(target)
     gain = np.zeros(data.X.shape[0])
     for depth in (1, 2):
         learner = GreedyTrees(depth=depth, shallower=False, sharpness=(4.0,), ridge=(1.0,))
-        gain += _kernels.pilot_gains(
-            data.X, data.bins, target, data.weight, learner.settings(data), PILOT_ROUNDS, 0.3, data.n_threads
-        )
+        gain += learner.boost(data, target, np.zeros_like(target), PILOT_ROUNDS, 0.3)[1]
     order = np.argsort(-gain, kind="stable")
     return order[gain[order] > 0].astype(np.int32)
 
 
-def _some_rows(data: TrainingData, target: Array) -> tuple[TrainingData, Array]:
-    """Of many rows, evenly spread ones: enough to tell columns from each other."""
-    n = data.X.shape[1]
-    if n <= PILOT_ROWS:
-        return data, target
-    rows = np.linspace(0, n - 1, PILOT_ROWS).astype(int)
-    weight = None if data.weight is None else np.ascontiguousarray(data.weight[rows])
-    some = TrainingData(np.ascontiguousarray(data.X[:, rows]), weight, data.n_threads)
-    return some, np.ascontiguousarray(target[:, rows])
+def _some(rows: Array) -> Array:
+    """Of many rows (the last axis), evenly spread ones: enough to tell columns from each other."""
+    n = rows.shape[-1]
+    return rows if n <= PILOT_ROWS else np.ascontiguousarray(rows[..., np.linspace(0, n - 1, PILOT_ROWS).astype(int)])
+
+
+def _some_rows(data: TrainingData) -> TrainingData:
+    if data.X.shape[1] <= PILOT_ROWS:
+        return data
+    return TrainingData(_some(data.X), None if data.weight is None else _some(data.weight), data.n_threads)
 
 
 MAX_PAIRED = 300  # columns up to which all their products are looked at
@@ -278,7 +330,7 @@ def paired_columns(data: TrainingData, target: Array) -> Array:
 
     Growing a tree does not find such a pair: neither column says anything alone.
     """
-    data, target = _some_rows(data, target)
+    data, target = _some_rows(data), _some(target)
     n_columns, n = data.X.shape
     if not 2 <= n_columns <= MAX_PAIRED or n < 20:
         return np.empty(0, dtype=np.int32)

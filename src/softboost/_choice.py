@@ -32,6 +32,7 @@ __all__ = ["Choice", "Member", "Series", "Units", "candidate_paths", "choose", "
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
+ROWS_AT_ONCE = 4096  # with fewer rows a path is over before anyone minds waiting for it
 DOUBT = 10.0  # with few rows judged a t value means less; so many standard errors times rows are asked for on top
 
 
@@ -39,7 +40,7 @@ def candidate_paths(n_samples: float) -> list[Path]:
     """The boosted paths of the default; constants are one setting for all data.
 
     With more rows trees may be more (a round learns little, so rounds grow with what there is to learn), and the
-    screens below let more columns through until they let all through.
+    screens below let more columns through until they let all through. What narrow paths go by is the first path.
     """
     n_trees = int(np.clip(0.3 * n_samples, 30, 150))
     soft: dict[str, Any] = {"sharpness": (1.0, 3.0, 8.0, 25.0), "ridge": (0.3, 3.0)}
@@ -53,9 +54,12 @@ def candidate_paths(n_samples: float) -> list[Path]:
         Path("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
         Path("steps", stepped, None, max(80, n_trees), 0.2, "constant", (6, 16)),
         Path("deep steps", deep, None, max(40, n_trees // 2), 0.3, "constant", (12, 6), for_tables=True),
+        Path("few-column trees", flexible, None, n_trees, 0.2, "constant", narrow=("trees", 8.0)),
         Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
+        Path("linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", narrow=("trees", 8.0)),
         Path("index", index, sparse, 8, 0.5, "constant", (8, 8)),
         Path("two indices", index, wide, 8, 0.5, "constant", (8, 8)),
+        Path("few-column indices", index, Linear(2, "supervised", group_lasso=0.2), 8, 0.5, "constant", narrow=("two indices", 2.0)),
         Path("dense index", index, sparse, 8, 0.5, "constant", None),
     ]
 
@@ -92,6 +96,7 @@ class Fit:
         n_threads: int,
         anchored: bool = False,
         series: Series | None = None,
+        paths: Sequence[Path] = (),
     ) -> None:
         self.lags = None if series is None else series.lags
         self.anchor = find_anchor(X, y, weight, units, self.lags) if anchored else None
@@ -102,6 +107,10 @@ class Fit:
         self.data = TrainingData(self.X, weight, n_threads)
         self._linear: dict[str, LinearPath] | None = None
         self._rankings: dict[str, tuple[Array, Array]] = {}
+        narrowing = {path.narrow[0] for path in paths if path.narrow is not None}
+        self.narrowing = {path.name: path for path in paths if path.name in narrowing}
+        self._narrowing: dict[str, tuple[LinearPath, Boosted]] = {}
+        self._effects: dict[str, Array | None] = {}
 
     def see(self, X: Array) -> Array:
         """X in the view of this fit."""
@@ -179,12 +188,30 @@ class Fit:
         kept = np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
         return np.concatenate([ranking[np.isin(ranking, kept)], kept[~np.isin(kept, ranking)]])
 
+    def needed(self, name: str, share: float, linear: tuple[str, int] | None, seed: int) -> Array:
+        """Columns that the path of this name needs, most needed first; all where that cannot be said."""
+        if name not in self._effects:
+            _, model = self.boost(self.narrowing[name], linear, seed)
+            self._effects[name] = model.effects(self.data)
+        effects = self._effects[name]
+        if effects is None:
+            return np.arange(self.X.shape[0], dtype=np.int32)
+        order = np.argsort(-effects, kind="stable")
+        effects = effects[order]
+        least = share / self.data.total_weight * effects[0]
+        return order[(effects >= least) & (effects > 0)].astype(np.int32)
+
     def boost(self, path: Path, linear: tuple[str, int] | None, seed: int, **kwargs: Any) -> tuple[LinearPath, Boosted]:
         """Fit one boosted path; returns where it started and its rounds."""
+        if path.name in self._narrowing and path == self.narrowing[path.name]:
+            return self._narrowing[path.name]
         start = self.start(path, linear)
         raw = start.predict(self.X)[0].astype(self.X.dtype)
         residual = np.ascontiguousarray(-self.loss.gradient(self.y, raw))
-        columns = self.columns(path, residual, path.start)
+        if path.narrow is None:
+            columns = self.columns(path, residual, path.start)
+        else:
+            columns = self.needed(*path.narrow, linear, seed)
         if hasattr(kwargs.get("after_round"), "begin"):
             kwargs["after_round"].begin(start)
         rng = np.random.default_rng(seed)
@@ -192,6 +219,8 @@ class Fit:
             path, self.X, self.y, self.weight, self.loss, raw,
             columns=columns, rng=rng, n_threads=self.n_threads, **kwargs,
         )  # fmt: skip
+        if path.name in self.narrowing:
+            self._narrowing[path.name] = start, model
         return start, model
 
 
@@ -324,7 +353,7 @@ def choose(
         anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= max(4, X.shape[0] / 10))
     in_time = anchored or series is not None
     paths = [path for path in paths if not (path.for_tables and in_time)]
-    judge = _Judge(X, y, weight, loss, folds, units, anchored, series, seed, n_threads, progress)
+    judge = _Judge(X, y, weight, loss, folds, units, anchored, series, paths, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
     if series is not None and loss.scales_with_y:
         names = ("autoregression", *names)
@@ -335,7 +364,7 @@ def choose(
     weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}
-    full = Fit(X, y, weight, units, loss, n_threads, anchored, series)
+    full = Fit(X, y, weight, units, loss, n_threads, anchored, series, paths)
     members = []
     for candidate, w in zip(everyone, weights, strict=True):
         if w <= 0:
@@ -392,6 +421,7 @@ class _Judge:
         units: Units,
         anchored: bool,
         series: Series | None,
+        paths: Sequence[Path],
         seed: int,
         n_threads: int,
         progress: Callable[[str], None],
@@ -399,6 +429,7 @@ class _Judge:
         self.loss, self.anchored, self.seed, self.progress = loss, anchored, seed, progress
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
+        self._must_watch = self.n_workers > 1 and y.shape[1] > ROWS_AT_ONCE
         inner = 1 if self.n_workers > 1 else n_threads
         self.fits = [
             Fit(
@@ -410,6 +441,7 @@ class _Judge:
                 inner,
                 anchored,
                 series,
+                paths,
             )
             for train, _ in folds
         ]
@@ -454,7 +486,7 @@ class _Judge:
             self.progress(f"judging {path.name}")
 
             def work(fit: Fit, X: Array, path: Path = path) -> Array:
-                watch = {} if self.n_workers == 1 else {"after_round": lambda model: self._stopped.is_set()}
+                watch = {"after_round": lambda model: self._stopped.is_set()} if self._must_watch else {}
                 start, model = fit.boost(path, linear, self.seed, **watch)
                 seen = fit.see(X)
                 staged = np.repeat(start.predict(seen) + fit.level(X), path.n_estimators + 1, axis=0)

@@ -23,6 +23,7 @@ __all__ = [
     "FARTHEST",
     "MAX_DEPTH",
     "bin_columns",
+    "boost_greedy",
     "fit_greedy",
     "fit_joint",
     "greedy_settings",
@@ -34,7 +35,6 @@ __all__ = [
     "linear_outputs",
     "moments",
     "pack_ensemble",
-    "pilot_gains",
     "relaxed_path",
     "ridge_path",
     "tree_gradients",
@@ -184,20 +184,38 @@ def fit_greedy(
     return _core.fit_greedy(columns, bins, target, weight, settings, n_threads)
 
 
-def pilot_gains(
+def boost_greedy(
     columns: Array,
     bins: Any,
-    target: Array,
+    y: Array,
     weight: Array | None,
     settings: Any,
     n_rounds: int,
     learning_rate: float,
+    prediction: Array,
     n_threads: int = 1,
-) -> Array:
-    """Squared-error gain of each column over a short boosting run with greedy trees, shape (n_columns,)."""
-    _check_samples(columns, target, weight)
+) -> tuple[dict[str, Array], Array]:
+    """Boost trees of :func:`fit_greedy` for squared error; ``prediction``, of the shape of y, moves along in place.
+
+    Returns the trees end to end (see ``Ensemble`` in ``src/cpp/types.hpp``), and the squared-error gain of each column.
+    """
+    _check_samples(columns, y, weight)
     _check_bins(columns, bins)
-    return _core.pilot_gains(columns, bins, target, weight, settings, n_rounds, learning_rate, n_threads)
+    if prediction.shape != y.shape:
+        raise ValueError(f"prediction must have shape {y.shape}, got {prediction.shape}")
+    depth, n_columns, used, gate_weights, gate_bias, leaf, gain = _core.boost_greedy(
+        columns, bins, y, weight, settings, n_rounds, learning_rate, prediction, n_threads
+    )
+    trees = {
+        "depth": depth,
+        "linear": np.full(len(depth), settings.linear_leaves, dtype=np.uint8),
+        "n_columns": n_columns,
+        "columns": used,
+        "gate_weights": gate_weights,
+        "gate_bias": gate_bias,
+        "leaf": leaf,
+    }
+    return trees, gain
 
 
 def fit_joint(

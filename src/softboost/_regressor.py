@@ -518,7 +518,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             learner = GradientTrees(
                 depth=3, leaves="constant", gates="random", solve_leaves=solve, n_steps=self.n_steps
             )
-            path = replace(path, screen=None)
+            path = replace(path, screen=None, narrow=None)
         if self.depth != AUTO:
             learner = replace(learner, depth=self.depth)
             learner = replace(learner, shallower=False) if isinstance(learner, GreedyTrees) else learner

@@ -29,6 +29,7 @@ __all__ = [
     "apply_transform",
     "flattened",
     "ridge_leaves",
+    "unflattened",
 ]
 
 Array = NDArray[Any]
@@ -115,6 +116,29 @@ class SoftTree:
             values, slopes = values + slopes @ shift[own], on_x(slopes)
         gate_bias = self.gate_bias + self.gate_weights @ shift[own]
         return SoftTree(self.depth, columns, on_x(self.gate_weights), gate_bias, values, slopes)
+
+
+def unflattened(flat: dict[str, Array], n_outputs: int) -> list[SoftTree]:
+    """The trees of :func:`flattened`, one by one."""
+    trees = []
+    column = weight = bias = leaf = 0
+    for depth, linear, n_columns in zip(flat["depth"], flat["linear"], flat["n_columns"], strict=True):
+        n_leaves = 2 ** int(depth)
+        n_nodes, n_values, n_slopes = n_leaves - 1, n_leaves * n_outputs, n_leaves * n_outputs * n_columns * linear
+        slopes = flat["leaf"][leaf + n_values : leaf + n_values + n_slopes]
+        trees.append(
+            SoftTree(
+                int(depth),
+                flat["columns"][column : column + n_columns],
+                flat["gate_weights"][weight : weight + n_nodes * n_columns].reshape(n_nodes, n_columns),
+                flat["gate_bias"][bias : bias + n_nodes],
+                flat["leaf"][leaf : leaf + n_values].reshape(n_leaves, n_outputs),
+                slopes.reshape(n_leaves, n_outputs, n_columns) if linear else None,
+            )
+        )
+        column, weight, bias = column + n_columns, weight + n_nodes * n_columns, bias + n_nodes
+        leaf += n_values + n_slopes
+    return trees
 
 
 def flattened(trees: list[SoftTree]) -> dict[str, Array]:
@@ -234,6 +258,19 @@ class GreedyTrees:
         )
         data._settings = (self, settings)
         return settings
+
+    def boost(
+        self, data: TrainingData, y: Array, raw_prediction: Array, n_rounds: int, learning_rate: float
+    ) -> tuple[dict[str, Array], Array]:
+        """Whole rounds for squared error in the kernel, without transform; ``raw_prediction`` moves along.
+
+        The same bits as round by round, without what a round costs in Python, which for few rows is more than the tree.
+        Returns the trees end to end and the squared-error gain of each column.
+        """
+        return _kernels.boost_greedy(
+            data.X, data.bins, y, data.weight, self.settings(data), n_rounds, learning_rate, raw_prediction,
+            data.n_threads,
+        )  # fmt: skip
 
     def fit(
         self,
