@@ -363,7 +363,6 @@ void register_fit(nb::module_& m, const char* bins_name) {
         std::vector<int32_t> depth, used;
         std::vector<int64_t> n_columns;
         std::vector<T> gate_weights, gate_bias, leaf;
-        std::vector<double> gain(columns.shape(0), 0.0);
         auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
         for (const softboost::TreeArrays<T>& tree : trees) {
           depth.push_back(tree.depth);
@@ -373,14 +372,12 @@ void register_fit(nb::module_& m, const char* bins_name) {
           append(gate_bias, tree.gate_bias);
           append(leaf, tree.leaf_values);
           append(leaf, tree.leaf_weights);
-          for (size_t j = 0; j < gain.size(); ++j) gain[j] += tree.gain[j];
         }
         const size_t n_trees = depth.size(), n_used = used.size(), n_gates = gate_weights.size(),
-                     n_biases = gate_bias.size(), n_leaf = leaf.size(), n_gain = gain.size();
+                     n_biases = gate_bias.size(), n_leaf = leaf.size();
         return nb::make_tuple(array(std::move(depth), {n_trees}), array(std::move(n_columns), {n_trees}),
                               array(std::move(used), {n_used}), array(std::move(gate_weights), {n_gates}),
-                              array(std::move(gate_bias), {n_biases}), array(std::move(leaf), {n_leaf}),
-                              array(std::move(gain), {n_gain}));
+                              array(std::move(gate_bias), {n_biases}), array(std::move(leaf), {n_leaf}));
       },
       "columns"_a.noconvert(), "bins"_a, "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "n_rounds"_a,
       "learning_rate"_a, "prediction"_a.noconvert(), "n_threads"_a);

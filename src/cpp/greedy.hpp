@@ -144,6 +144,10 @@ class GreedyFitter {
         c.gain.push_back(grown.gain[node]);
         if (j >= 0 && std::find(c.columns.begin(), c.columns.end(), j) == c.columns.end()) c.columns.push_back(j);
       }
+      const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
+        return other.split_column == c.split_column && other.threshold == c.threshold;
+      });
+      if (known) continue;  // both targets gave the same splits: nothing new to try
       if (options_.linear_leaves)
         for (int64_t extra = 0, rank = 0; extra < options_.n_extra_columns && rank < n_columns_; ++rank)
           if (std::find(c.columns.begin(), c.columns.end(), ranked_[rank]) == c.columns.end()) {

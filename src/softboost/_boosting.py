@@ -21,7 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
-from ._tree import GreedyTrees, SoftTree, TrainingData, WeakLearner, apply_transform, flattened, ridge_leaves, unflattened
+from ._tree import (
+    GreedyTrees,
+    SoftTree,
+    TrainingData,
+    WeakLearner,
+    apply_transform,
+    flattened,
+    ridge_leaves,
+    unflattened,
+)
 from .losses import Loss, SquaredError
 from .transforms import Transform
 
@@ -49,9 +58,9 @@ class Path:
         y_hat_0: zero, the best constant, or a linear model.
     screen : tuple of int or None
         (least, rows_per_column): keep max(least, n / rows_per_column) columns, those of largest gain in a pilot run.
-    narrow : float or None
-        Keep only the columns that another path needs: without a column its predictions change, on average of squares,
-        by ``narrow / n`` or more of what they do without the column that they need most.
+    narrow : tuple of str and float, or None
+        (name, share): instead of a screen, keep the columns that the path of that name needs; the larger the share,
+        the fewer (see :meth:`softboost._choice.Fit.needed`).
     for_tables : bool
         Not for rows in time: it learns single rows by heart, and those of a series do not come again.
     """
@@ -98,11 +107,10 @@ class Boosted:
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
         """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
-        packed = self._packed(X)
-        if packed is None:
-            X = np.ascontiguousarray(X[self.columns])
-            return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
-        return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
+        if isinstance(self.rounds, KernelRounds):
+            return self._packed(X).predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
+        X = np.ascontiguousarray(X[self.columns])
+        return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
 
     def effects(self, data: TrainingData) -> Array | None:
         """How much predictions depend on each column: mean square of their change when it stays at its mean.
@@ -235,9 +243,7 @@ def boost(
         theta = np.asarray(theta, dtype=X.dtype)
 
     if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(path, loss):
-        part = parts[0]
-        flat, _ = path.learner.boost(part.data, part.y, part.raw_prediction, path.n_estimators, path.learning_rate)
-        model.rounds = KernelRounds(flat, len(y))
+        model.rounds = _boost_in_kernel(path, parts[0])
         return model
     while len(rounds) < path.n_estimators:
         part = parts[len(rounds) % len(parts)]
@@ -258,8 +264,19 @@ def boost(
 
 
 def _kernel_can_boost(path: Path, loss: Loss) -> bool:
-    """Whether a loop of the kernel gives the rounds of the loop above, bit for bit."""
+    """Whether there is a loop in the kernel that gives the rounds of the loop above, bit for bit."""
     return type(loss) is SquaredError and type(path.learner) is GreedyTrees and path.transform is None
+
+
+def _boost_in_kernel(path: Path, part: _Part) -> KernelRounds:
+    """The loop above without what a round costs in Python, which for few rows is more than the tree itself."""
+    assert isinstance(path.learner, GreedyTrees)
+    data, settings = part.data, path.learner.settings(part.data)
+    flat = _kernels.boost_greedy(
+        data.X, data.bins, part.y, data.weight, settings, path.n_estimators, path.learning_rate, part.raw_prediction,
+        data.n_threads,
+    )  # fmt: skip
+    return KernelRounds(flat, len(part.y))
 
 
 def _residual(loss: Loss, part: _Part) -> Array:
@@ -293,19 +310,20 @@ def _refit_leaves(
     return tree.with_leaves(coefficients), output
 
 
-PILOT_ROUNDS = 20
+PILOT = GreedyTrees(depth=2, shallower=False, sharpness=(4.0,), ridge=(1.0,))
+PILOT_ROUNDS = 40
 PILOT_ROWS = 5000
 
 
 def pilot_ranking(data: TrainingData, target: Array) -> Array:
-    """Columns that two short pilot runs (depth 1 and depth 2) gained from, best first; ties by column number."""
+    """Columns by how much a short pilot run depends on them, most first; ties by column number."""
     data, target = _some_rows(data), _some(target)
-    gain = np.zeros(data.X.shape[0])
-    for depth in (1, 2):
-        learner = GreedyTrees(depth=depth, shallower=False, sharpness=(4.0,), ridge=(1.0,))
-        gain += learner.boost(data, target, np.zeros_like(target), PILOT_ROUNDS, 0.3)[1]
-    order = np.argsort(-gain, kind="stable")
-    return order[gain[order] > 0].astype(np.int32)
+    path = Path("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
+    pilot = boost(path, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
+    effects = pilot.effects(data)
+    assert effects is not None
+    order = np.argsort(-effects, kind="stable")
+    return order[effects[order] > 0].astype(np.int32)
 
 
 def _some(rows: Array) -> Array:

@@ -32,6 +32,7 @@ __all__ = ["Choice", "Member", "Series", "Units", "candidate_paths", "choose", "
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
+MAX_NARROWED_ROWS = 20_000
 ROWS_AT_ONCE = 4096  # with fewer rows a path is over before anyone minds waiting for it
 DOUBT = 10.0  # with few rows judged a t value means less; so many standard errors times rows are asked for on top
 
@@ -40,7 +41,9 @@ def candidate_paths(n_samples: float) -> list[Path]:
     """The boosted paths of the default; constants are one setting for all data.
 
     With more rows trees may be more (a round learns little, so rounds grow with what there is to learn), and the
-    screens below let more columns through until they let all through. What narrow paths go by is the first path.
+    screens below let more columns through until they let all through. Few-column paths are what a relaxed lasso is to
+    the lasso: the same again on the columns that the wide one needed, without the noise of the others. With very many
+    rows there is none to speak of.
     """
     n_trees = int(np.clip(0.3 * n_samples, 30, 150))
     soft: dict[str, Any] = {"sharpness": (1.0, 3.0, 8.0, 25.0), "ridge": (0.3, 3.0)}
@@ -49,19 +52,21 @@ def candidate_paths(n_samples: float) -> list[Path]:
     deep = GreedyTrees(3, False, "constant", sharpness=(100.0,), ridge=(0.1,), min_leaf_rows=1.0)
     plain = GreedyTrees(depth=2, **soft)
     index = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
-    sparse, wide = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=1.0)
-    return [
+    one, two = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=0.2)
+    two_of_many = Linear(2, "supervised", group_lasso=1.0)
+    few = ("trees", 8.0)
+    paths = [
         Path("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
         Path("steps", stepped, None, max(80, n_trees), 0.2, "constant", (6, 16)),
         Path("deep steps", deep, None, max(40, n_trees // 2), 0.3, "constant", (12, 6), for_tables=True),
-        Path("few-column trees", flexible, None, n_trees, 0.2, "constant", narrow=("trees", 8.0)),
+        Path("few-column trees", flexible, None, n_trees, 0.2, "constant", narrow=few),
         Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
-        Path("linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", narrow=("trees", 8.0)),
-        Path("index", index, sparse, 8, 0.5, "constant", (8, 8)),
-        Path("two indices", index, wide, 8, 0.5, "constant", (8, 8)),
-        Path("few-column indices", index, Linear(2, "supervised", group_lasso=0.2), 8, 0.5, "constant", narrow=("two indices", 2.0)),
-        Path("dense index", index, sparse, 8, 0.5, "constant", None),
+        Path("linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", narrow=few),
+        Path("two indices", index, two_of_many, 8, 0.5, "constant", (8, 8)),
+        Path("few-column indices", index, two, 8, 0.5, "constant", narrow=("two indices", 2.0)),
+        Path("dense index", index, one, 8, 0.5, "constant", None),
     ]
+    return [path for path in paths if path.narrow is None or n_samples <= MAX_NARROWED_ROWS]
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,10 @@ class Fit:
         self.loss, self.n_threads = loss, n_threads
         self.data = TrainingData(self.X, weight, n_threads)
         self._linear: dict[str, LinearPath] | None = None
-        self._rankings: dict[str, tuple[Array, Array]] = {}
+        self._rankings: tuple[Array, Array] | None = None
         narrowing = {path.narrow[0] for path in paths if path.narrow is not None}
-        self.narrowing = {path.name: path for path in paths if path.name in narrowing}
-        self._narrowing: dict[str, tuple[LinearPath, Boosted]] = {}
+        self._narrowing = {path.name: path for path in paths if path.name in narrowing}
+        self._narrowing_models: dict[str, tuple[LinearPath, Boosted]] = {}
         self._effects: dict[str, Array | None] = {}
 
     def see(self, X: Array) -> Array:
@@ -168,32 +173,42 @@ class Fit:
         intercept = np.zeros(n_outputs) if path.start == "zero" else self.constant()
         return LinearPath(np.zeros((1, n_outputs, n_features)), intercept[None])
 
-    def columns(self, path: Path, residual: Array, key: str) -> Array:
+    def rankings(self) -> tuple[Array, Array]:
+        """Columns by what they tell of y, best first, and those that tell it by their products."""
+        if self._rankings is None:
+            raw = np.repeat(self.constant()[:, None], self.y.shape[1], axis=1).astype(self.y.dtype)
+            residual = np.ascontiguousarray(-self.loss.gradient(self.y, raw), dtype=self.y.dtype)
+            # changes are too noisy for products
+            paired = paired_columns(self.data, residual) if self.anchor is None else np.empty(0, dtype=np.int32)
+            self._rankings = pilot_ranking(self.data, residual), paired
+        return self._rankings
+
+    def columns(self, path: Path) -> Array:
         """Columns that the path's screen lets through."""
         n_features = self.X.shape[0]
         if path.screen is None:
             return np.arange(n_features, dtype=np.int32)
         least, rows_per_column = path.screen
         keep = max(least, int(np.ceil(self.data.total_weight / rows_per_column)))
-        # splits of a few rows tie all the time: the column of more gain wins then, not the one that comes first
+        # splits of a few rows tie all the time: the better column wins then, not the one that comes first
         if keep >= n_features and not path.for_tables:
             return np.arange(n_features, dtype=np.int32)
-        if key not in self._rankings:
-            # changes are too noisy for products
-            paired = paired_columns(self.data, residual) if self.anchor is None else np.empty(0, dtype=np.int32)
-            self._rankings[key] = pilot_ranking(self.data, residual), paired
-        ranking, paired = self._rankings[key]
+        ranking, paired = self.rankings()
         if path.transform is not None:  # a direction is no product
             return ranking[:keep]
         kept = np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
         return np.concatenate([ranking[np.isin(ranking, kept)], kept[~np.isin(kept, ranking)]])
 
     def needed(self, name: str, share: float, linear: tuple[str, int] | None, seed: int) -> Array:
-        """Columns that the path of this name needs, most needed first; all where that cannot be said."""
-        if name not in self._effects:
-            _, model = self.boost(self.narrowing[name], linear, seed)
+        """Columns that the path of this name needs, most needed first; all where that cannot be said.
+
+        Those without which its predictions change, on average of squares, by ``share / n`` or more of what they do
+        without the column that they need most.
+        """
+        if name not in self._effects and name in self._narrowing:
+            _, model = self.boost(self._narrowing[name], linear, seed)
             self._effects[name] = model.effects(self.data)
-        effects = self._effects[name]
+        effects = self._effects.get(name)
         if effects is None:
             return np.arange(self.X.shape[0], dtype=np.int32)
         order = np.argsort(-effects, kind="stable")
@@ -203,15 +218,12 @@ class Fit:
 
     def boost(self, path: Path, linear: tuple[str, int] | None, seed: int, **kwargs: Any) -> tuple[LinearPath, Boosted]:
         """Fit one boosted path; returns where it started and its rounds."""
-        if path.name in self._narrowing and path == self.narrowing[path.name]:
-            return self._narrowing[path.name]
+        narrows = self._narrowing.get(path.name) == path
+        if narrows and path.name in self._narrowing_models:
+            return self._narrowing_models[path.name]
         start = self.start(path, linear)
         raw = start.predict(self.X)[0].astype(self.X.dtype)
-        residual = np.ascontiguousarray(-self.loss.gradient(self.y, raw))
-        if path.narrow is None:
-            columns = self.columns(path, residual, path.start)
-        else:
-            columns = self.needed(*path.narrow, linear, seed)
+        columns = self.columns(path) if path.narrow is None else self.needed(*path.narrow, linear, seed)
         if hasattr(kwargs.get("after_round"), "begin"):
             kwargs["after_round"].begin(start)
         rng = np.random.default_rng(seed)
@@ -219,8 +231,8 @@ class Fit:
             path, self.X, self.y, self.weight, self.loss, raw,
             columns=columns, rng=rng, n_threads=self.n_threads, **kwargs,
         )  # fmt: skip
-        if path.name in self.narrowing:
-            self._narrowing[path.name] = start, model
+        if narrows:
+            self._narrowing_models[path.name] = start, model
         return start, model
 
 
@@ -352,7 +364,8 @@ def choose(
         anchor = find_anchor(X, y, weight, units)
         anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= max(4, X.shape[0] / 10))
     in_time = anchored or series is not None
-    paths = [path for path in paths if not (path.for_tables and in_time)]
+    # changes are too noisy to tell which columns are needed
+    paths = [path for path in paths if not ((path.for_tables and in_time) or (path.narrow and anchored))]
     judge = _Judge(X, y, weight, loss, folds, units, anchored, series, paths, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
     if series is not None and loss.scales_with_y:
@@ -517,7 +530,7 @@ def combine(
     the linear level by one for rows in time, which change after those judged. In a table what is better at all is
     taken once the simplest was left, and one and a half are asked for where it was not: there may be nothing to find.
     """
-    doubt = 2 * DOUBT if in_time else DOUBT  # neighbours in time are alike: rows count for half
+    doubt = 1.5 * DOUBT if in_time else DOUBT  # neighbours in time are alike: rows count for less
     n_linear, n_all = len(linear), len(linear) + len(boosted)
     predictions = np.stack([c.prediction for c in linear + boosted])
 

@@ -194,19 +194,19 @@ def boost_greedy(
     learning_rate: float,
     prediction: Array,
     n_threads: int = 1,
-) -> tuple[dict[str, Array], Array]:
+) -> dict[str, Array]:
     """Boost trees of :func:`fit_greedy` for squared error; ``prediction``, of the shape of y, moves along in place.
 
-    Returns the trees end to end (see ``Ensemble`` in ``src/cpp/types.hpp``), and the squared-error gain of each column.
+    Returns the trees end to end, as ``Ensemble`` in ``src/cpp/types.hpp`` has them.
     """
     _check_samples(columns, y, weight)
     _check_bins(columns, bins)
     if prediction.shape != y.shape:
         raise ValueError(f"prediction must have shape {y.shape}, got {prediction.shape}")
-    depth, n_columns, used, gate_weights, gate_bias, leaf, gain = _core.boost_greedy(
+    depth, n_columns, used, gate_weights, gate_bias, leaf = _core.boost_greedy(
         columns, bins, y, weight, settings, n_rounds, learning_rate, prediction, n_threads
     )
-    trees = {
+    return {
         "depth": depth,
         "linear": np.full(len(depth), settings.linear_leaves, dtype=np.uint8),
         "n_columns": n_columns,
@@ -215,7 +215,6 @@ def boost_greedy(
         "gate_bias": gate_bias,
         "leaf": leaf,
     }
-    return trees, gain
 
 
 def fit_joint(

@@ -10,6 +10,7 @@ Both see feature-major arrays: ``X`` (n_features, n_samples), ``target`` (n_outp
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -171,13 +172,19 @@ class TrainingData:
     weight: Array | None
     n_threads: int = 1
     _bins: Any = None
-    _settings: tuple[Any, Any] = (None, None)  # a learner, and the kernel's settings for it
+    _settings: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def bins(self) -> Any:
         if self._bins is None:
             self._bins = _kernels.bin_columns(self.X, 256, self.n_threads)
         return self._bins
+
+    def settings(self, owner: Any, make: Callable[[], Any]) -> Any:
+        """The kernel's settings for a learner: the same for every round of one fit, so made once."""
+        if owner not in self._settings:
+            self._settings[owner] = make()
+        return self._settings[owner]
 
     @property
     def total_weight(self) -> float:
@@ -243,10 +250,8 @@ class GreedyTrees:
     min_leaf_rows: float = MIN_LEAF_ROWS
 
     def settings(self, data: TrainingData) -> Any:
-        """Settings of the kernel; the same for every round of one fit, so made once."""
-        if data._settings[0] is self:
-            return data._settings[1]
-        settings = _kernels.greedy_settings(
+        """Settings of the kernel."""
+        return _kernels.greedy_settings(
             depth=self.depth,
             shallower=self.shallower and self.depth > 1,
             sharpness=self.sharpness,
@@ -256,21 +261,6 @@ class GreedyTrees:
             detrended_candidate=self.detrended_candidate,
             min_leaf_weight=_min_leaf_weight(data, self.min_leaf_rows),
         )
-        data._settings = (self, settings)
-        return settings
-
-    def boost(
-        self, data: TrainingData, y: Array, raw_prediction: Array, n_rounds: int, learning_rate: float
-    ) -> tuple[dict[str, Array], Array]:
-        """Whole rounds for squared error in the kernel, without transform; ``raw_prediction`` moves along.
-
-        The same bits as round by round, without what a round costs in Python, which for few rows is more than the tree.
-        Returns the trees end to end and the squared-error gain of each column.
-        """
-        return _kernels.boost_greedy(
-            data.X, data.bins, y, data.weight, self.settings(data), n_rounds, learning_rate, raw_prediction,
-            data.n_threads,
-        )  # fmt: skip
 
     def fit(
         self,
@@ -284,7 +274,7 @@ class GreedyTrees:
         if transform is not None:
             data = TrainingData(apply_transform(transform, theta, data.X), data.weight, data.n_threads)
         depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, *_ = _kernels.fit_greedy(
-            data.X, data.bins, target, data.weight, self.settings(data), data.n_threads
+            data.X, data.bins, target, data.weight, data.settings(self, lambda: self.settings(data)), data.n_threads
         )
         return Fitted(SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights), theta, output)
 
@@ -329,7 +319,7 @@ class GradientTrees:
     ) -> Fitted:
         """Fit a tree on (Q_{k-1} X, target), and move Q to Q_k along with it."""
         # Steps have a fixed length in Adam, so the target is brought to unit size and the leaves back to the target's.
-        size = math.sqrt(float(_mean(np.mean(target**2, axis=0), data.weight)))
+        size = math.sqrt(float(_mean_square(target, data.weight).mean()))
         size = size if size > 0 else 1.0
         scaled = np.ascontiguousarray(target / size)
         z = data.X if transform is None else apply_transform(transform, theta, data.X)
@@ -370,13 +360,13 @@ class GradientTrees:
 
     def _greedy_gates(self, z: Array, target: Array, data: TrainingData) -> tuple[Array, Array]:
         """The best axis-aligned split of each node on z, with a slope of two over the spread of its component."""
-        settings = _kernels.greedy_settings(depth=self.depth, sharpness=(1.0,), min_leaf_weight=_min_leaf_weight(data))
+        start = GreedyTrees(self.depth, shallower=False, leaves="constant", sharpness=(1.0,), ridge=(1.0,))
+        settings = data.settings("gates", lambda: start.settings(data))
         bins = _kernels.bin_columns(z, 256, data.n_threads)
         _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
             z, bins, target, data.weight, settings, data.n_threads
         )
-        centred = z - _mean(z, data.weight)[:, None]
-        spread = np.sqrt(_mean(centred**2, data.weight))
+        spread = np.sqrt(_mean_square(z - _mean(z, data.weight)[:, None], data.weight))
         slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)
         gate_weights = np.zeros((2**self.depth - 1, z.shape[0]), dtype=z.dtype)
         gate_weights[:, columns] = unit_weights * slope[columns]
@@ -387,8 +377,17 @@ class GradientTrees:
     def _fit_in_kernel(
         self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform | None, theta: Array | None
     ) -> Fitted:
+        settings = data.settings((self, transform), lambda: self._joint_settings(transform))
+        q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
+        output, _ = _kernels.fit_joint(
+            data.X, target, data.weight, settings, self.depth, q, tree.gate_weights, tree.gate_bias,
+            tree.leaf_values, tree.leaf_weights, data.n_threads,
+        )  # fmt: skip
+        return Fitted(tree, None if theta is None else q, output)
+
+    def _joint_settings(self, transform: Transform | None) -> Any:
         kind = "identity" if transform is None else transform.kernel_kind
-        settings = _kernels.joint_settings(
+        return _kernels.joint_settings(
             transform=kind,  # type: ignore[arg-type]
             n_steps=self.n_steps if transform is None else transform.n_steps,
             solve_leaves=self.solve_leaves,
@@ -400,12 +399,6 @@ class GradientTrees:
             group_lasso=float(getattr(transform, "group_lasso", 0.0)),
             cosine_decay=self.cosine_decay,
         )
-        q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
-        output, _ = _kernels.fit_joint(
-            data.X, target, data.weight, settings, self.depth, q, tree.gate_weights, tree.gate_bias,
-            tree.leaf_values, tree.leaf_weights, data.n_threads,
-        )  # fmt: skip
-        return Fitted(tree, None if theta is None else q, output)
 
     def _fit_in_python(
         self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform, theta: Array | None
@@ -450,6 +443,13 @@ class GradientTrees:
 def _mean(values: Array, weight: Array | None) -> Array:
     """Weighted mean over samples, the last axis."""
     return values.mean(axis=-1) if weight is None else (values * weight).sum(axis=-1) / weight.sum()
+
+
+def _mean_square(values: Array, weight: Array | None) -> Array:
+    """Weighted mean of the squares over samples, the last axis."""
+    if weight is None:
+        return np.einsum("...n,...n->...", values, values) / values.shape[-1]
+    return np.einsum("...n,...n,n->...", values, values, weight) / weight.sum()
 
 
 def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:
