@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -104,6 +104,10 @@ class Boosted:
     learning_rate: float
     rounds: Sequence[tuple[Array | None, SoftTree]] = field(default_factory=list)
     train_loss: list[float] = field(default_factory=list)
+
+    def first(self, n_rounds: int) -> Boosted:
+        """The model after its first rounds, each of them a tree of its own."""
+        return replace(self, rounds=list(self.rounds[:n_rounds]))
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
         """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""

@@ -33,7 +33,7 @@ __all__ = ["Choice", "Member", "Series", "Units", "candidate_paths", "choose", "
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
 MAX_NARROWED_ROWS = 20_000
-ROWS_AT_ONCE = 4096  # with fewer rows a path is over before anyone minds waiting for it
+ROWS_AT_ONCE = 1024  # with fewer rows a path is over before anyone minds waiting for it
 DOUBT = 10.0  # with few rows judged a t value means less; so many standard errors times rows are asked for on top
 
 
@@ -386,6 +386,7 @@ def choose(
         if candidate.model in by_name:
             path = replace(by_name[candidate.model], n_estimators=candidate.stage)
             origin, model = full.boost(path, start, seed)
+            model = model.first(candidate.stage)
             members.append(Member(candidate.name, float(w), candidate.stage, origin, model, full.anchor))
         else:
             origin = full.linear[candidate.model].stage(candidate.stage)
@@ -418,7 +419,7 @@ def fit_member(
     fit = Fit(X, y, weight, units, loss, n_threads)
     linear = ("ridge", len(fit.linear["ridge"].coefficients) // 2) if path.start == "linear" else None
     start, model = fit.boost(path, linear, seed, **kwargs)
-    return Member(path.name, 1.0, len(model.rounds), start, model)
+    return Member(path.name, 1.0, len(model.rounds), start, model.first(len(model.rounds)))
 
 
 class _Judge:

@@ -447,9 +447,9 @@ def _mean(values: Array, weight: Array | None) -> Array:
 
 def _mean_square(values: Array, weight: Array | None) -> Array:
     """Weighted mean of the squares over samples, the last axis."""
-    if weight is None:
-        return np.einsum("...n,...n->...", values, values) / values.shape[-1]
-    return np.einsum("...n,...n,n->...", values, values, weight) / weight.sum()
+    weighted = values if weight is None else values * weight
+    total = values.shape[-1] if weight is None else weight.sum()
+    return np.einsum("...n,...n->...", values, weighted) / total
 
 
 def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:
