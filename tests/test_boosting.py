@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import helpers
 from softboost import SoftBoostRegressor, _boosting
 from softboost._boosting import Path, boost
-from softboost._tree import GradientTrees, GreedyTrees
+from softboost._tree import GradientTrees, GreedyTrees, TrainingData
 from softboost.losses import SquaredError, make_loss
 from softboost.transforms import Linear
 
@@ -42,12 +42,52 @@ def test_each_tree_is_fitted_to_what_the_earlier_ones_leave_over(path, dtype, mo
         return real(self, data, target, transform, theta, rng)
 
     monkeypatch.setattr(type(path.learner), "fit", spying)
-    model = run(path, X, y)
+    model = run(path, X, y, after_round=lambda m: False)
     outputs = model.outputs(X)
     tolerance = 1e-4 if dtype == np.float32 else 1e-10
     assert len(targets) == 6
     for k, target in enumerate(targets):
         assert_allclose(target, y - outputs[:k].sum(axis=0), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", helpers.DTYPES)
+def test_rounds_of_the_kernel_are_those_of_the_loop_bit_for_bit(dtype):
+    X, y = arrays(dtype=dtype, n_outputs=2)
+    path = PATHS[0].values[0]
+    whole, watched = run(path, X, y), run(path, X, y, after_round=lambda m: False)
+    assert isinstance(whole.rounds, _boosting.KernelRounds)
+    assert isinstance(watched.rounds, list)
+    assert_array_equal(whole.outputs(X), watched.outputs(X))
+    for (_, a), (_, b) in zip(whole.rounds, watched.rounds, strict=True):
+        for name, value in vars(b).items():
+            assert_array_equal(getattr(a, name), value)
+    assert isinstance(whole.first(2).rounds, list)
+    assert_array_equal(whole.first(2).outputs(X), whole.outputs(X)[:2])
+
+
+def test_effects_tell_columns_that_are_needed_from_those_that_fit_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 100))
+    y = (np.abs(X[3]) + X[7] + 0.2 * rng.normal(size=100))[None]
+    model = run(Path("p", GreedyTrees(), None, 30, 0.3), X, y - y.mean())
+    effects = model.effects(TrainingData(X, None))
+    assert set(np.argsort(-effects)[:2]) == {3, 7}
+    assert len({column for _, tree in model.rounds for column in tree.columns}) > 4  # it used others too
+    twice = model.effects(TrainingData(np.hstack([X, X[:, :50]]), None))
+    weighted = model.effects(TrainingData(X, np.repeat([2.0, 1.0], 50)))
+    assert_allclose(weighted, twice, rtol=1e-12)
+
+
+def test_effects_go_through_a_linear_transform_and_no_other():
+    X, y = arrays()
+    by_hand = run(PATHS[2].values[0], X, y)
+    effects = by_hand.effects(TrainingData(X, None))
+    for j in range(len(X)):
+        without = X.copy()
+        without[j] = 0
+        change = (by_hand.outputs(X) - by_hand.outputs(without)).sum(axis=0)
+        assert_allclose(effects[j], np.mean(change**2), rtol=1e-9)
+    assert run(PATHS[3].values[0], X, y).effects(TrainingData(X, None)) is None
 
 
 @pytest.mark.parametrize("path", [row for row in PATHS if row.values[0].transform is not None])

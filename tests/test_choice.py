@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,7 +11,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from softboost import SoftBoostRegressor, _choice
 from softboost._boosting import paired_columns
-from softboost._choice import Units, combine, convex_weights, wanders
+from softboost._choice import Fit, Units, candidate_paths, combine, convex_weights, wanders
 from softboost._linear import STIFFNESS, find_anchor, fit_autoregression, fit_linear_models, fit_robust
 from softboost._tree import TrainingData
 from softboost._validation import lags_of_columns, make_folds
@@ -139,12 +141,13 @@ def test_columns_count_for_no_farther_than_three_widths_beyond_their_range():
     model = SoftBoostRegressor().fit(X, y)
     low, high = X.min(axis=0), X.max(axis=0)
     limit = high + 3 * (high - low)
-    far, at_limit = X_test[:5].copy(), X_test[:5].copy()
-    far[:, 0], at_limit[:, 0] = 50 * limit[0], limit[0]
-    assert_allclose(model.predict(far), model.predict(at_limit), rtol=1e-9)
-    before = at_limit.copy()
-    before[:, 0] = 0.5 * limit[0]
-    assert np.abs(model.predict(before) - model.predict(at_limit)).max() > 0
+    changes = []
+    for j in range(6):
+        far, at_limit, before = X_test[:5].copy(), X_test[:5].copy(), X_test[:5].copy()
+        far[:, j], at_limit[:, j], before[:, j] = 50 * limit[j], limit[j], 0.5 * limit[j]
+        assert_allclose(model.predict(far), model.predict(at_limit), rtol=1e-9)
+        changes.append(np.abs(model.predict(before) - model.predict(at_limit)).max())
+    assert np.count_nonzero(changes) >= 5  # those that matter go on mattering up to there
     by_hand = SoftBoostRegressor(n_estimators=3, learning_rate=0.3, depth=2, feature_transform=None, init="linear")
     assert by_hand.set_params(leaves="linear", gates="greedy").fit(X, y).units_.low is None
 
@@ -180,6 +183,61 @@ def test_two_hundred_noise_columns_cost_at_most_a_quarter():
         plain.append(relative_error(SoftBoostRegressor().fit(X, y), X_test, y_test, y))
         noisy.append(relative_error(SoftBoostRegressor().fit(wide, y), wide_test, y_test, y))
     assert np.mean(noisy) <= 1.25 * np.mean(plain)
+
+
+def even_task(seed: int, n: int = 100, d: int = 50):
+    """Two columns that act evenly, so that no linear model sees them, among many that do nothing."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 400, d))
+    y = np.abs(X[:, 4]) + 0.5 * X[:, 9] ** 2 + 0.1 * rng.normal(size=n + 400)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def test_paths_go_again_over_the_columns_that_they_needed():
+    for seed in range(3):
+        X, y, X_test, y_test = even_task(seed)
+        model = SoftBoostRegressor().fit(X, y)
+        members = {m.name: m for m in model.members_}
+        assert "few-column trees" in members
+        assert set(members["few-column trees"].boosted.columns) == {4, 9}
+        wide = SoftBoostRegressor(feature_transform=None, n_estimators=30, learning_rate=0.2).fit(X, y)
+        assert relative_error(model, X_test, y_test, y) < 0.15
+        assert relative_error(wide, X_test, y_test, y) < 0.35
+
+
+def test_needed_columns_are_those_of_the_whole_path_however_many_of_its_rounds_are_chosen():
+    X, y, _, _ = even_task(0)
+    X, y = np.ascontiguousarray(X.T), y[None] - y.mean()
+    paths = candidate_paths(100)
+    first = paths[0]
+    units = Units(np.zeros(50), np.ones(50), np.zeros(1), np.ones(1))
+    fit = Fit(X, y, None, units, SquaredError(), 1, paths=paths)
+    fit.boost(replace(first, n_estimators=1), None, 0)
+    _, whole = fit.boost(first, None, 0)
+    effects = whole.effects(fit.data)
+    assert len(whole.rounds) == first.n_estimators
+    assert fit.boost(first, None, 0)[1] is whole  # once is enough
+    assert_array_equal(fit.needed("trees", 8.0, None, 0), np.argsort(-effects)[:2])
+    assert_array_equal(fit.needed("trees", 1e-9, None, 0), np.argsort(-effects, kind="stable")[: (effects > 0).sum()])
+    assert_array_equal(fit.needed("no such path", 8.0, None, 0), np.arange(50))
+
+
+def test_number_of_threads_changes_no_bit_where_rounds_are_watched_and_where_not():
+    """Threads watch for Ctrl-C round by round beyond a thousand rows; one thread boosts in the kernel at any size."""
+    for n in (200, 1100):
+        X, y, X_test, _ = even_task(1, n=n, d=12)
+        one, two = (SoftBoostRegressor(n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
+        assert one.choice_ == two.choice_
+        assert_array_equal(one.predict(X_test), two.predict(X_test))
+
+
+def test_few_column_paths_are_for_levels_and_not_for_very_many_rows():
+    assert any(path.narrow for path in candidate_paths(20_000))
+    assert not any(path.narrow for path in candidate_paths(20_001))
+    X, y = lagged_series(np.cumsum(np.random.default_rng(0).normal(size=140)), 30)
+    model = SoftBoostRegressor(shuffle=False).fit(X, y)
+    assert "anchored trees" in model.choice_.stages
+    assert not any("few-column" in name for name in model.choice_.stages)
 
 
 def test_index_task_is_learned_by_the_transform():

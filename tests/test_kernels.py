@@ -10,6 +10,7 @@ from sklearn.linear_model import lasso_path as sklearn_lasso_path
 import helpers
 import reference
 from softboost import _kernels
+from softboost._tree import SoftTree, flattened, unflattened
 
 DTYPE_TOLERANCES = [(np.float32, 2e-5), (np.float64, 1e-12)]
 dtypes = pytest.mark.parametrize(("dtype", "rtol"), DTYPE_TOLERANCES)
@@ -209,16 +210,55 @@ def test_duplicated_columns_are_split_on_once():
     assert list(got[1]) == [0]
 
 
-def test_pilot_gains_are_those_of_boosted_greedy_trees():
-    columns, target, _ = greedy_case(80, 4, 1, np.float64, 5, False)
-    bins, settings = _kernels.bin_columns(columns), _kernels.greedy_settings(depth=2)
-    gains = _kernels.pilot_gains(columns, bins, target, None, settings, 6, 0.3)
-    expected, residual = np.zeros(4), target.copy()
+@pytest.mark.parametrize("dtype", helpers.DTYPES)
+@pytest.mark.parametrize("leaves", ["constant", "linear"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_boosting_in_the_kernel_is_the_loop_of_greedy_trees_bit_for_bit(dtype, leaves, weighted):
+    columns, y, weight = greedy_case(80, 4, 2, dtype, 5, weighted)
+    bins = _kernels.bin_columns(columns)
+    settings = _kernels.greedy_settings(depth=2, shallower=True, sharpness=(1.0, 8.0), linear_leaves=leaves == "linear")
+    got, expected = np.full_like(y, 0.25), np.full_like(y, 0.25)
+    trees = _kernels.boost_greedy(columns, bins, y, weight, settings, 6, 0.3, got)
+    by_hand = []
     for _ in range(6):
-        tree = _kernels.fit_greedy(columns, bins, residual, None, settings)
-        expected += tree[7]
-        residual = residual - 0.3 * tree[6]
-    assert_allclose(gains, expected, rtol=1e-12)
+        depth, *arrays, output, _, _ = _kernels.fit_greedy(columns, bins, y - expected, weight, settings)
+        by_hand.append(SoftTree(depth, *arrays))
+        expected += 0.3 * output
+    assert_array_equal(got, expected)
+    for name, array in flattened(by_hand).items():
+        assert_array_equal(trees[name], array, err_msg=name)
+    for tree, other in zip(unflattened(trees, 2), by_hand, strict=True):
+        assert_array_equal(tree.output(columns), other.output(columns))
+
+
+def test_boosting_in_the_kernel_refuses_a_prediction_of_another_shape():
+    columns, y, _ = greedy_case(80, 4, 1, np.float64, 5, False)
+    settings = _kernels.greedy_settings(depth=2)
+    with pytest.raises(ValueError, match=r"prediction must have shape \(1, 80\), got \(1, 79\)"):
+        _kernels.boost_greedy(columns, _kernels.bin_columns(columns), y, None, settings, 2, 0.3, np.zeros((1, 79)))
+
+
+@dtypes
+@pytest.mark.parametrize("weighted", [False, True])
+def test_effects_of_columns_are_those_of_setting_them_to_their_mean(dtype, rtol, weighted):
+    rng = np.random.default_rng(1)
+    arrays = random_ensemble(rng, 5, 2, [1, 3, 2, 2], [True, False, True, True])
+    packed = _kernels.pack_ensemble(dtype, **arrays)
+    rows = rng.normal(size=(300, 5)).astype(dtype)
+    weight = rng.uniform(0.5, 2.0, 300).astype(dtype) if weighted else None
+    arrays["coefficients"][:] = 0  # only trees count
+    trees = _kernels.pack_ensemble(np.float64, **arrays)
+    as_is = trees.predict(rows.astype(np.float64), 1)
+    expected = np.zeros(5)
+    for j in range(5):
+        without = rows.astype(np.float64)
+        without[:, j] = arrays["offset"][j]
+        expected[j] = np.average(((as_is - trees.predict(without, 1)) ** 2).sum(axis=1), weights=weight)
+    unused = np.setdiff1d(np.arange(5), arrays["columns"])
+    assert np.all(expected[unused] == 0)
+    assert_near(packed.column_effects(rows, weight, 1), expected, 100 * rtol)
+    with pytest.raises(ValueError, match="one weight for each row"):
+        packed.column_effects(rows, np.ones(7, dtype=dtype), 1)
 
 
 # -- joint steps -------------------------------------------------------------------------------------------------------
@@ -421,10 +461,11 @@ def everything(n_threads, dtype=np.float64, n_samples=2100):
         bins.bins,
         np.minimum(bins.threshold, 1e9),  # infinite past the last bin
         *[np.asarray(part) for part in greedy],
-        _kernels.pilot_gains(z, bins, target, None, settings, 3, 0.3, n_threads),
+        *_kernels.boost_greedy(z, bins, target, None, settings, 3, 0.3, np.zeros_like(target), n_threads).values(),
         *[np.asarray(a) for q, t, output, trace in joint for a in (q, *t, output, trace)],
         packed.predict(rows, n_threads),
         packed.predict_each(rows, n_threads),
+        packed.column_effects(rows, None, n_threads),
     ]
 
 

@@ -79,14 +79,16 @@ int main(int argc, char** argv) {
     count([&] {
       kernels().fit_greedy(data.x.data(), data.view(kRows), data.y.data(), nullptr, 1, settings, 1, nullptr, tree);
     });
-  } else if (name == "pilot_gains") {
+  } else if (name == "boost_greedy") {
     bin();
     GreedySettings settings;
+    settings.linear_leaves = true;
     settings.sharpness = {4};
-    std::vector<double> gain(kColumns);
+    std::vector<double> prediction(kRows);
+    std::vector<TreeArrays<double>> trees;
     count([&] {
-      kernels().pilot_gains(data.x.data(), data.view(kRows), data.y.data(), nullptr, 1, settings, 20, 0.3, 1, nullptr,
-                            gain.data());
+      kernels().boost_greedy(data.x.data(), data.view(kRows), data.y.data(), nullptr, 1, settings, 20, 0.3, 1, nullptr,
+                             prediction.data(), trees);
     });
   } else if (name == "fit_joint" || name == "fit_joint_q") {
     const int depth = 3;
@@ -103,8 +105,8 @@ int main(int argc, char** argv) {
     });
   } else if (name == "predict") {
     const int64_t n_trees = 100, rows = 256, per_tree = 4;
-    std::vector<double> offset(kColumns), scale(kColumns, 1.0), low(kColumns, -1e18), high(kColumns, 1e18), intercept(1),
-        coefficients = data.numbers.many(kColumns);
+    std::vector<double> offset(kColumns), scale(kColumns, 1.0), low(kColumns, -1e18), high(kColumns, 1e18),
+        intercept(1), coefficients = data.numbers.many(kColumns);
     std::vector<int32_t> depth(n_trees, 2), columns;
     std::vector<uint8_t> linear(n_trees, 1);
     std::vector<int64_t> column_start, weight_start, bias_start, leaf_start;

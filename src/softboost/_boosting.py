@@ -111,8 +111,9 @@ class Boosted:
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
         """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
-        if isinstance(self.rounds, KernelRounds):
-            return self._packed(X).predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
+        packed = self._packed(X) if self.path.transform is None else None
+        if packed is not None:
+            return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
         X = np.ascontiguousarray(X[self.columns])
         return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
 
