@@ -62,7 +62,7 @@ class Path:
         (name, share): instead of a screen, keep the columns that the path of that name needs; the larger the share,
         the fewer (see :meth:`softboost._choice.Fit.needed`).
     for_tables : bool
-        Not for rows in time: it learns single rows by heart, and those of a series do not come again.
+        Not for rows in time: it learns what is true of the rows judged, and those to come are less like them.
     """
 
     name: str

@@ -61,7 +61,7 @@ def candidate_paths(n_samples: float) -> list[Path]:
         Path("deep steps", deep, None, max(40, n_trees // 2), 0.3, "constant", (12, 6), for_tables=True),
         Path("few-column trees", flexible, None, n_trees, 0.2, "constant", narrow=few),
         Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
-        Path("linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", narrow=few),
+        Path("linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", None, few, for_tables=True),
         Path("two indices", index, two_of_many, 8, 0.5, "constant", (8, 8)),
         Path("few-column indices", index, two, 8, 0.5, "constant", narrow=("two indices", 2.0)),
         Path("dense index", index, one, 8, 0.5, "constant", None),

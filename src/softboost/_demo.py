@@ -70,9 +70,11 @@ CANDIDATES = {  # names in what the default says it chose
     "trees": "soft trees with linear leaves",
     "steps": "trees with constant leaves",
     "deep steps": "deeper trees with constant leaves, down to single rows",
+    "few-column trees": "soft trees again, on the columns that the first needed",
     "linear+trees": "trees on what a linear model leaves over",
-    "index": "trees on one learned combination of a few columns",
+    "linear+few-column trees": "the same, on the columns that were needed",
     "two indices": "trees on two learned combinations of a few columns",
+    "few-column indices": "the same again, on the columns that were needed",
     "dense index": "trees on one learned combination of all columns",
 }
 
