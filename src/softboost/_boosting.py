@@ -57,7 +57,7 @@ class Path:
     start : {"zero", "constant", "linear"}
         y_hat_0: zero, the best constant, or a linear model.
     screen : tuple of int or None
-        (least, rows_per_column): keep max(least, n / rows_per_column) columns, those of largest gain in a pilot run.
+        (least, rows_per_column): keep max(least, n / rows_per_column) columns, those that a pilot run depends on most.
     narrow : tuple of str and float, or None
         (name, share): instead of a screen, keep the columns that the path of that name needs; the larger the share,
         the fewer (see :meth:`softboost._choice.Fit.needed`).
