@@ -10,7 +10,6 @@ Both see feature-major arrays: ``X`` (n_features, n_samples), ``target`` (n_outp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -172,19 +171,13 @@ class TrainingData:
     weight: Array | None
     n_threads: int = 1
     _bins: Any = None
-    _settings: dict[Any, Any] = field(default_factory=dict)
+    _settings: dict[GreedyTrees, Any] = field(default_factory=dict)  # of the kernel, for each learner
 
     @property
     def bins(self) -> Any:
         if self._bins is None:
             self._bins = _kernels.bin_columns(self.X, 256, self.n_threads)
         return self._bins
-
-    def settings(self, owner: Any, make: Callable[[], Any]) -> Any:
-        """The kernel's settings for a learner: the same for every round of one fit, so made once."""
-        if owner not in self._settings:
-            self._settings[owner] = make()
-        return self._settings[owner]
 
     @property
     def total_weight(self) -> float:
@@ -250,17 +243,19 @@ class GreedyTrees:
     min_leaf_rows: float = MIN_LEAF_ROWS
 
     def settings(self, data: TrainingData) -> Any:
-        """Settings of the kernel."""
-        return _kernels.greedy_settings(
-            depth=self.depth,
-            shallower=self.shallower and self.depth > 1,
-            sharpness=self.sharpness,
-            ridge=self.ridge,
-            linear_leaves=self.leaves == "linear",
-            n_extra_columns=self.n_extra_columns if self.leaves == "linear" else 0,
-            detrended_candidate=self.detrended_candidate,
-            min_leaf_weight=_min_leaf_weight(data, self.min_leaf_rows),
-        )
+        """Settings of the kernel; the same for every round of one fit, so made once."""
+        if self not in data._settings:
+            data._settings[self] = _kernels.greedy_settings(
+                depth=self.depth,
+                shallower=self.shallower and self.depth > 1,
+                sharpness=self.sharpness,
+                ridge=self.ridge,
+                linear_leaves=self.leaves == "linear",
+                n_extra_columns=self.n_extra_columns if self.leaves == "linear" else 0,
+                detrended_candidate=self.detrended_candidate,
+                min_leaf_weight=_min_leaf_weight(data, self.min_leaf_rows),
+            )
+        return data._settings[self]
 
     def fit(
         self,
@@ -274,7 +269,7 @@ class GreedyTrees:
         if transform is not None:
             data = TrainingData(apply_transform(transform, theta, data.X), data.weight, data.n_threads)
         depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, *_ = _kernels.fit_greedy(
-            data.X, data.bins, target, data.weight, data.settings(self, lambda: self.settings(data)), data.n_threads
+            data.X, data.bins, target, data.weight, self.settings(data), data.n_threads
         )
         return Fitted(SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights), theta, output)
 
@@ -361,10 +356,9 @@ class GradientTrees:
     def _greedy_gates(self, z: Array, target: Array, data: TrainingData) -> tuple[Array, Array]:
         """The best axis-aligned split of each node on z, with a slope of two over the spread of its component."""
         start = GreedyTrees(self.depth, shallower=False, leaves="constant", sharpness=(1.0,), ridge=(1.0,))
-        settings = data.settings("gates", lambda: start.settings(data))
         bins = _kernels.bin_columns(z, 256, data.n_threads)
         _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
-            z, bins, target, data.weight, settings, data.n_threads
+            z, bins, target, data.weight, start.settings(data), data.n_threads
         )
         spread = np.sqrt(_mean_square(z - _mean(z, data.weight)[:, None], data.weight))
         slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)
@@ -377,17 +371,8 @@ class GradientTrees:
     def _fit_in_kernel(
         self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform | None, theta: Array | None
     ) -> Fitted:
-        settings = data.settings((self, transform), lambda: self._joint_settings(transform))
-        q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
-        output, _ = _kernels.fit_joint(
-            data.X, target, data.weight, settings, self.depth, q, tree.gate_weights, tree.gate_bias,
-            tree.leaf_values, tree.leaf_weights, data.n_threads,
-        )  # fmt: skip
-        return Fitted(tree, None if theta is None else q, output)
-
-    def _joint_settings(self, transform: Transform | None) -> Any:
         kind = "identity" if transform is None else transform.kernel_kind
-        return _kernels.joint_settings(
+        settings = _kernels.joint_settings(
             transform=kind,  # type: ignore[arg-type]
             n_steps=self.n_steps if transform is None else transform.n_steps,
             solve_leaves=self.solve_leaves,
@@ -399,6 +384,12 @@ class GradientTrees:
             group_lasso=float(getattr(transform, "group_lasso", 0.0)),
             cosine_decay=self.cosine_decay,
         )
+        q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
+        output, _ = _kernels.fit_joint(
+            data.X, target, data.weight, settings, self.depth, q, tree.gate_weights, tree.gate_bias,
+            tree.leaf_values, tree.leaf_weights, data.n_threads,
+        )  # fmt: skip
+        return Fitted(tree, None if theta is None else q, output)
 
     def _fit_in_python(
         self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform, theta: Array | None
