@@ -583,6 +583,21 @@ def test_ridge_path_solves_the_normal_equations(n_columns, n_samples, n_outputs,
         assert_allclose(determinant, np.linalg.slogdet(matrix)[1], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("small", [1e-150, 1e-155, 1e-160, 1e-165])
+def test_ridge_path_with_entries_whose_squares_underflow(small):
+    rng = np.random.default_rng(0)
+    gram = np.zeros((6, 6))
+    gram[0, 0], gram[1, 1] = 3.0, 2.0
+    block = rng.normal(size=(4, 4))
+    gram[2:, 2:] = small * (block @ block.T)
+    penalties, cross = np.array([10.0, 0.1]), rng.normal(size=(1, 6))
+    got, determinants = _kernels.ridge_path(gram, cross, penalties)
+    for stage, penalty in enumerate(penalties):
+        want = cross[0] / (np.diag(gram) + penalty)
+        assert_allclose(got[stage, 0], want, rtol=1e-12)
+        assert_allclose(determinants[stage], np.log(np.diag(gram) + penalty).sum(), rtol=1e-12)
+
+
 def test_ridge_path_of_nothing_is_zero():
     got, _ = _kernels.ridge_path(np.zeros((3, 3)), np.zeros((2, 3)), np.array([1.0, 0.1]))
     assert_array_equal(got, np.zeros((2, 2, 3)))

@@ -83,6 +83,9 @@ struct Tridiagonal {
     below.assign(static_cast<size_t>(n), 0.0);
     reflectors.assign(static_cast<size_t>(n * n), 0.0);
     factor.assign(static_cast<size_t>(n), 0.0);
+    double largest = 0;
+    for (int64_t k = 0; k < n; ++k) largest = std::max(largest, a[k * n + k]);
+    const double nothing = 1e-30 * largest;  // far below rounding; the squares of anything smaller may underflow
     double* previous = nullptr;
     for (int64_t k = 0; k < n; ++k) {
       if (k % 64 == 63 && interrupted(interrupt)) return;
@@ -97,9 +100,9 @@ struct Tridiagonal {
       double* v = reflectors.data() + k * n;
       std::copy(row + k + 1, row + n, v + k + 1);
       const double length = std::sqrt(dot(v + k + 1, v + k + 1, n - k - 1));
-      const double alpha = v[k + 1] > 0 ? -length : length;
-      below[k] = alpha;
-      if (length > 0) {
+      if (length > nothing) {
+        const double alpha = v[k + 1] > 0 ? -length : length;
+        below[k] = alpha;
         v[k + 1] -= alpha;
         factor[k] = 2.0 / dot(v + k + 1, v + k + 1, n - k - 1);
       }
