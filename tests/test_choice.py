@@ -266,6 +266,17 @@ def test_series_are_recognised_by_a_column_that_repeats_the_target():
     assert lags_of_columns(X, np.ones((len(y), 1))) is None
 
 
+def test_lags_are_recognised_though_they_reach_farther_back_than_there_are_rows():
+    rng = np.random.default_rng(0)
+    X, y = lagged_series(np.cumsum(rng.normal(size=60)), 36)
+    order = rng.permutation(36)
+    assert_array_equal(lags_of_columns(X[:20, order], y[:20, None]), order + 1)
+    apart = X[:, [0, 1, 2, 11, 35]]  # a gap is bridged as far as rows reach
+    assert_array_equal(lags_of_columns(apart, y[:, None]), [1, 2, 3, 12, 0])
+    X[0] = np.nan
+    assert_array_equal(lags_of_columns(X, y[:, None])[:12], np.arange(12) + 1)
+
+
 def test_wandering_series_are_modelled_by_their_changes():
     rng = np.random.default_rng(1)
     walk, still = np.cumsum(rng.normal(size=150)), rng.normal(size=150)
@@ -406,28 +417,45 @@ def test_robust_lasso_counts_a_weight_of_two_as_a_row_twice():
     assert_allclose(got.coefficients, want.coefficients, rtol=1e-6, atol=1e-9)
 
 
-def autoregression_twin(X: np.ndarray, y: np.ndarray, lags: np.ndarray) -> np.ndarray:
-    """The same from a singular value decomposition: X (n_columns, n_samples) through the origin, y (n_samples,)."""
-    freedom = np.where(lags == 1, 0.0, 1 / np.sqrt(np.maximum(lags, 1)))
-    freedom = freedom / np.sqrt(np.mean(freedom**2)) / np.sqrt(np.mean(X**2, axis=1))
-    Z = (X * freedom[:, None]).T
-    U, d, Vt = np.linalg.svd(Z, full_matrices=False)
-    kept = d**2 / (d**2 + STIFFNESS[:, None])
-    left_over = y @ y - kept @ (U.T @ y) ** 2
-    evidence = -0.5 * np.log1p(d**2 / STIFFNESS[:, None]).sum(axis=1) - 0.5 * len(y) * np.log(left_over / (y @ y))
-    likelihood = np.sqrt(np.exp(evidence))
-    slopes = (d / (d**2 + STIFFNESS[:, None]) * (U.T @ y)) @ Vt
-    return likelihood @ slopes / (likelihood.sum() + len(STIFFNESS)) * freedom
+def autoregression_twin(X: np.ndarray, y: np.ndarray, step: np.ndarray, lags: np.ndarray) -> np.ndarray:
+    """The same from singular value decompositions: X (n_columns, n_samples) through the origin, y (n_samples,)."""
+    past = sorted(np.flatnonzero(lags > 1), key=lambda j: lags[j])
+    others = list(np.flatnonzero(lags == 0))
+    far = lags[past]
+    lag = np.eye(len(lags))[past] * step  # rows: the differences to lag 1 in one unit
+    changes = lag - np.vstack([np.zeros(len(lags)), lag[:-1]])
+    means = np.stack([lag[: k + 1].sum(axis=0) / (k + 2) for k in range(len(past))])
+    rest, near = np.eye(len(lags))[others], [1, *far[:-1]]
+
+    def regressions(rows, distance, own):
+        basis = np.vstack([rows, rest])
+        D = basis @ X
+        size = np.sqrt(np.mean(D**2, axis=1))
+        freedom = (1 + own * np.abs(D @ y) / (size * np.sqrt(y @ y))) / np.sqrt([*distance, *np.ones(len(rest))])
+        freedom = freedom / np.sqrt(np.mean(freedom**2)) / size
+        U, d, Vt = np.linalg.svd((D * freedom[:, None]).T, full_matrices=False)
+        kept = d**2 / (d**2 + STIFFNESS[:, None])
+        left_over = y @ y - kept @ (U.T @ y) ** 2
+        evidence = -0.5 * np.log1p(d**2 / STIFFNESS[:, None]).sum(axis=1) - 0.5 * len(y) * np.log(left_over / (y @ y))
+        return np.sqrt(np.exp(evidence)), (d / (d**2 + STIFFNESS[:, None]) * (U.T @ y)) @ Vt * freedom @ basis
+
+    parts = []
+    for models in ([(lag, far, 0.0)], [(changes, near, 0.25), (means, far, 0.25)]):
+        likelihoods, slopes = zip(*[regressions(*model) for model in models], strict=True)
+        likelihood = np.concatenate(likelihoods)
+        parts.append(likelihood @ np.concatenate(slopes) / (likelihood.sum() + len(likelihood)))
+    return np.mean(parts, axis=0)
 
 
-@pytest.mark.parametrize("n_columns", [4, 30])
+@pytest.mark.parametrize("n_columns", [5, 30])
 def test_autoregression_averages_ridge_by_evidence(n_columns):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(n_columns, 20)) * rng.uniform(0.1, 3, size=(n_columns, 1))
     y = 0.6 * X[0] - 0.2 * X[1] + 0.3 * rng.normal(size=20)
+    step = rng.uniform(0.5, 2, size=n_columns)
     origin, lags = rng.normal(size=n_columns), np.r_[5, 0, 2, np.arange(n_columns - 3) + 1]
-    path = fit_autoregression(X + origin[:, None], y[None], None, origin, lags)
-    assert_allclose(path.coefficients[0, 0], autoregression_twin(X, y, lags), rtol=1e-7)
+    path = fit_autoregression(X + origin[:, None], y[None], None, origin, step, lags)
+    assert_allclose(path.coefficients[0, 0], autoregression_twin(X, y, step, lags), rtol=1e-7, atol=1e-12)
     assert_allclose(path.predict(origin[:, None]), 0.0, atol=1e-12)
 
 
@@ -436,13 +464,15 @@ def test_autoregression_counts_a_weight_of_two_as_a_row_twice():
     X, y = rng.normal(size=(5, 30)), rng.normal(size=(1, 30))
     twice = np.r_[np.arange(30), np.arange(10)]
     weight = np.where(np.arange(30) < 10, 2.0, 1.0)
-    doubled = fit_autoregression(X[:, twice], y[:, twice], None, np.zeros(5), np.arange(5))
-    got = fit_autoregression(X, y, weight, np.zeros(5), np.arange(5))
+    view = np.zeros(5), np.ones(5), np.arange(5)
+    doubled = fit_autoregression(X[:, twice], y[:, twice], None, *view)
+    got = fit_autoregression(X, y, weight, *view)
     assert_allclose(got.coefficients, doubled.coefficients, rtol=1e-9)
 
 
 def test_autoregression_of_a_series_that_stands_still_says_so():
-    path = fit_autoregression(np.ones((2, 12)), np.zeros((1, 12)), None, np.zeros(2), np.array([1, 2]))
+    view = np.zeros(2), np.ones(2), np.array([1, 2])
+    path = fit_autoregression(np.ones((2, 12)), np.zeros((1, 12)), None, *view)
     assert_array_equal(path.predict(np.ones((2, 3))), 0.0)
 
 
@@ -484,3 +514,34 @@ def test_richer_level_needs_more_than_its_noise():
     table, in_time = (combine([constant, line], [little], y, None, SquaredError(), when) for when in (False, True))
     assert table[2] == pytest.approx(1.0)
     assert 0.05 < in_time[2] < 0.5
+
+
+def test_a_series_alone_leaves_its_autoregression_for_persistence_sooner():
+    y = np.random.default_rng(4).normal(size=(1, 100))
+    few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
+    better = 0.8 * y
+    better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
+
+    def weight_of(name: str, alone: bool) -> float:
+        candidates = [
+            _choice._Judged(model, True, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
+            for model, prediction in (("autoregression", 0.8 * y), (name, better))
+        ]
+        return combine(candidates, [], y, None, SquaredError(), True, alone)[1]
+
+    assert weight_of("zero", alone=True) > 0.8
+    assert weight_of("ridge", alone=True) == 0.0
+    assert 0.05 < weight_of("zero", alone=False) == weight_of("ridge", alone=False) < 0.5
+
+
+def test_changes_of_a_series_that_have_grown_may_grow_on():
+    t = np.arange(120)
+    season = np.sin(2 * np.pi * t / 12)
+    for series, most in ((10 * season + 0.5 * t, 0.0), (20 * np.exp(t / 60) * (1 + 0.3 * season), 0.25)):
+        X, y = lagged_series(series, 13)
+        model = SoftBoostRegressor().fit(X[:72], y[:72])  # six years
+        changes = y[:72] - X[:72, 0]
+        low, high = (bound[0] for bound in model._raw_bounds)
+        reach = most * np.ptp(changes)
+        assert_allclose([low, high], [changes.min() - reach, changes.max() + reach], rtol=1e-6)
+        assert np.mean((model.predict(X[72:]) - y[72:]) ** 2) < 0.1 * np.mean((X[72:, 0] - y[72:]) ** 2)

@@ -84,6 +84,11 @@ class Series:
     lags: Array
     wandering: bool
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing but its own past is known."""
+        return bool(np.all(self.lags > 0))
+
 
 class Fit:
     """One set of training rows in one view, with what all candidates share on it: bins, linear models, rankings.
@@ -148,12 +153,13 @@ class Fit:
 
     def _autoregression(self, lags: Array) -> LinearPath:
         """As a linear model of this view, though it is always one of changes since the last value."""
-        if self.anchor is not None:
-            return fit_autoregression(self.X, self.y, self.weight, self.anchor.origin(self.units), lags, self.n_threads)
-        last_value = find_anchor(self.X, self.y, self.weight, self.units, lags)
-        changes, seen = self.y - last_value.level(self.X), last_value.view(self.X)
-        path = fit_autoregression(seen, changes, self.weight, last_value.origin(self.units), lags, self.n_threads)
-        return last_value.unview_path(path)
+        last_value = self.anchor or find_anchor(self.X, self.y, self.weight, self.units, lags)
+        X, y = self.X, self.y
+        if self.anchor is None:
+            X, y = last_value.view(X), y - last_value.level(X)
+        view = last_value.origin(self.units), last_value.step(self.units), lags
+        path = fit_autoregression(X, y, self.weight, *view, self.n_threads)
+        return path if self.anchor is not None else last_value.unview_path(path)
 
     def _recentre(self, path: LinearPath) -> None:
         residual = self.y[None] - path.predict(self.X)
@@ -374,7 +380,8 @@ def choose(
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
     boosted = judge.boosted_candidates(paths, start, fixed_rounds)
-    weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time)
+    alone = series is not None and series.alone
+    weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time, alone)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}
     full = Fit(X, y, weight, units, loss, n_threads, anchored, series, paths)
@@ -523,13 +530,16 @@ def combine(
     weight: Array | None,
     loss: Loss,
     in_time: bool = False,
+    alone: bool = False,
 ) -> Array:
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
     ``trust(t) = clip(t - asked - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows. The
     first linear candidate is the simplest, and one standard error is asked for to leave it. Boosted paths have to beat
-    the linear level by one for rows in time, which change after those judged. In a table what is better at all is
-    taken once the simplest was left, and one and a half are asked for where it was not: there may be nothing to find.
+    the linear level by one for rows in time, which change after those judged. A series of which nothing but its past is
+    known (``alone``) asks for one and a half at both steps, because its autoregression is hard to beat; only to
+    persistence it gives way sooner. In a table what is better at all is taken once the simplest was left, and one and a
+    half are asked for where it was not: there may be nothing to find.
     """
     doubt = 1.5 * DOUBT if in_time else DOUBT  # neighbours in time are alike: rows count for less
     n_linear, n_all = len(linear), len(linear) + len(boosted)
@@ -556,14 +566,17 @@ def combine(
         return a * rich + (1 - a) * simple
 
     w = only(0)
+    asked = 1.5 if alone else 1.0
+    if alone and linear[1].model == "zero":
+        w = pulled(w, only(1), 0.5, 0.0)
     if n_linear > 1:
         rich = np.zeros(n_all)
         rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
-        w = pulled(w, rich, 1.0, doubt)
+        w = pulled(w, rich, asked, doubt)
     if n_linear == 1 and len(boosted) == 1:  # the user's own path stands as it is
         w = only(n_linear)
     elif boosted:
-        asked, doubt = (1.0, doubt) if in_time else (1.5 * w[0], doubt * w[0])
+        asked, doubt = (asked, doubt) if in_time else (1.5 * w[0], doubt * w[0])
         w = pulled(w, convex_weights(predictions, y, weight, loss), asked, doubt)
     w[w < 1e-3] = 0.0
     return w / w.sum()

@@ -6,6 +6,7 @@ X (n_features, n_samples) is standardised; models come back as slopes on it and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +109,10 @@ class Anchor:
         """The view, shape (n_features,), of a row whose columns in the units of the anchor all equal it."""
         distance = (units.centre - units.centre[self.column]) / units.spread
         return np.where(self.share != 0, self.shift - self.scale * distance, 0.0)
+
+    def step(self, units: Units) -> Array:
+        """What one unit of each column of the view is in the units that X came in."""
+        return units.spread / self.scale
 
     def unview(self, weights: Array) -> tuple[Array, Array]:
         """Weights on X, and the constant they add, from weights (..., n_features) on the view."""
@@ -265,43 +270,105 @@ def _ridge_from_rows(X: Array, y: Array, penalties: Array, n_threads: int) -> tu
     return slopes.reshape(*duals.shape[:2], -1), log_determinants
 
 
+@dataclass(frozen=True)
+class _Stiffnesses:
+    """Ridge regressions through the origin, one per stiffness: slopes (n_stages, n_columns) and log evidence."""
+
+    slopes: Array
+    evidence: Array  # against no model at all
+
+    @classmethod
+    def fit(cls, D: Array, t: Array, total: float, freedom: Array, n_threads: int) -> _Stiffnesses:
+        """Of t (1, n_samples) on D (n_columns, n_samples), each column as stiff as its freedom is small."""
+        D = np.ascontiguousarray(D * freedom[:, None])
+        if D.shape[0] <= D.shape[1]:
+            _, _, gram, cross = _kernels.moments(D, t, None, n_threads, centred=False)
+            slopes, log_determinants = _kernels.ridge_path(gram, cross, np.ascontiguousarray(STIFFNESS))
+        else:
+            slopes, log_determinants = _ridge_from_rows(D, t, STIFFNESS, n_threads)
+        everything = float((t**2).sum())
+        left_over = everything - (slopes[:, 0] * (D * t).sum(axis=1)).sum(axis=1)
+        left_over = np.maximum(left_over, 1e-12 * everything)
+        narrowing = log_determinants - min(D.shape) * np.log(STIFFNESS)
+        evidence = -0.5 * narrowing - 0.5 * total * np.log(left_over / everything)
+        return cls(slopes[:, 0] * freedom, 0.5 * evidence)  # neighbours in time are alike: rows count for half
+
+    def average(self) -> Array:
+        """Slopes averaged by the evidence for each stiffness, half of the prior being on no model at all."""
+        largest = max(float(self.evidence.max()), 0.0)
+        likelihood = np.exp(self.evidence - largest) / len(self.evidence)
+        return (likelihood[:, None] * self.slopes).sum(axis=0) / (likelihood.sum() + np.exp(-largest))
+
+
+def _changes(V: Array) -> Array:
+    """From each lag to the next, of differences V (n_lags - 1, n_samples) to lag 1 in the order of the lags."""
+    return np.diff(V, axis=0, prepend=0.0)
+
+
+def _on_changes(slopes: Array) -> Array:
+    """Slopes (n_stages, n_lags - 1) on those differences, from slopes on their changes."""
+    return -np.diff(slopes, axis=1, append=0.0)
+
+
+def _means(V: Array) -> Array:
+    """Of the lags up to each, lag 1 being zero."""
+    return np.cumsum(V, axis=0) / np.arange(2.0, len(V) + 2)[:, None]
+
+
+def _on_means(slopes: Array) -> Array:
+    """Slopes on the differences, from slopes on their means."""
+    return np.cumsum((slopes / np.arange(2.0, slopes.shape[1] + 2))[:, ::-1], axis=1)[:, ::-1]
+
+
 def fit_autoregression(
-    X: Array, y: Array, weight: Array | None, origin: Array, lags: Array, n_threads: int = 1
+    X: Array, y: Array, weight: Array | None, origin: Array, step: Array, lags: Array, n_threads: int = 1
 ) -> LinearPath:
-    """The change of a series from its changes before: ridge regression for all penalties at once, one stage.
+    """The change of a series from its values before: ridge regression for all penalties at once, one stage.
 
     X (n_features, n_samples) and y (1, n_samples) are in the view of an anchor, whose ``origin`` is where nothing has
-    changed, and there the model predicts no change. ``lags`` says how far back each column looks: lag 1, the anchor
-    itself, takes no part, and the farther back the stiffer. Each penalty counts by the evidence for it (the
-    probability of y under the prior that the penalty stands for), half of the prior being on no model at all, so
-    nothing is chosen and no rows are held out: that is what few rows are best used for. Evidence counts rows for half,
-    because neighbours in time are alike.
+    changed, and there the model predicts no change; ``step`` is what one unit of a column is in those of the series.
+    ``lags`` says how far back each column looks: lag 1, the anchor itself, takes no part.
+
+    Each penalty counts by the evidence for it (the probability of y under the prior that the penalty stands for), half
+    of the prior being on no model at all, so nothing is chosen and no rows are held out: that is what few rows are best
+    used for. Ridge regression on other columns of the same span is another prior, and none of them suits all series. So
+    it is run on the lags' differences to the last value, on the changes from each lag to the next, and on the means of
+    the last values. The first half of the model is the one on differences, which is best where a season repeats; the
+    second is the other two by the evidence, which go by the last few values and are less led astray where the season
+    breaks off.
     """
     root = np.ones(X.shape[1]) if weight is None else np.sqrt(weight.astype(np.float64))
     Z = (X.astype(np.float64) - origin[:, None]) * root
     t = y.astype(np.float64) * root
     total, everything = float((root**2).sum()), float((t**2).sum())
-    if not everything > 0:
+    past = np.flatnonzero(lags > 1)
+    past = past[np.argsort(lags[past], kind="stable")]
+    others = np.flatnonzero(np.append(lags, np.zeros(len(Z) - len(lags))) == 0)
+    if not everything > 0 or not len(past) + len(others):
         return LinearPath(np.zeros((1, 1, len(Z))), np.zeros((1, 1)))
-    size = np.sqrt((Z**2).sum(axis=1) / total)
-    freedom = np.ones(len(Z))
-    freedom[: len(lags)] = np.where(lags > 1, 1 / np.sqrt(np.maximum(lags, 1)), lags != 1)
-    freedom /= max(np.sqrt(np.mean(freedom**2)), 1e-9)
-    freedom /= np.where(size > 1e-9, size, 1.0)
-    Z = np.ascontiguousarray(Z * freedom[:, None])
-    if Z.shape[0] <= Z.shape[1]:
-        _, _, gram, cross = _kernels.moments(Z, t, None, n_threads, centred=False)
-        slopes, log_determinants = _kernels.ridge_path(gram, cross, np.ascontiguousarray(STIFFNESS))
-    else:
-        slopes, log_determinants = _ridge_from_rows(Z, t, STIFFNESS, n_threads)
-    left_over = everything - (slopes[:, 0] * (Z * t).sum(axis=1)).sum(axis=1)
-    left_over = np.maximum(left_over, 1e-12 * everything)
-    narrowing = log_determinants - min(Z.shape) * np.log(STIFFNESS)
-    evidence = 0.5 * (-0.5 * narrowing - 0.5 * total * np.log(left_over / everything))  # against no model, whose is 0
-    largest = max(float(evidence.max()), 0.0)
-    probability = 0.5 * np.exp(evidence - largest) / len(STIFFNESS)
-    probability /= probability.sum() + 0.5 * np.exp(-largest)
-    slope = (probability[:, None] * slopes[:, 0]).sum(axis=0) * freedom
+    scale = step[past] / step[past].max(initial=0.0)
+    V, far = Z[past] * scale[:, None], lags[past]
+    near = np.append(1, far[:-1])[: len(far)]
+
+    def regression(seen: Array, back: Callable[[Array], Array], distance: Array, own: float) -> _Stiffnesses:
+        D = np.concatenate([seen, Z[others]])
+        size = np.sqrt((D**2).sum(axis=1) / total)
+        size = np.where(size > 1e-9, size, 1.0)
+        signal = np.abs((D * t).sum(axis=1)) / (size * np.sqrt(everything))  # of each column by itself; 1 by chance
+        freedom = (1 + own * signal) / np.sqrt(np.append(distance, np.ones(len(others))))
+        freedom /= np.sqrt(np.mean(freedom**2)) * size
+        fitted = _Stiffnesses.fit(D, t, total, freedom, n_threads)
+        on_lags, on_others = fitted.slopes[:, : len(past)], fitted.slopes[:, len(past) :]
+        return _Stiffnesses(np.concatenate([back(on_lags) * scale, on_others], axis=1), fitted.evidence)
+
+    on_differences = regression(V, lambda slopes: slopes, far, 0.0)
+    on_changes = regression(_changes(V), _on_changes, near, 0.25)
+    on_means = regression(_means(V), _on_means, far, 0.25)
+    either = _Stiffnesses(
+        np.concatenate([on_changes.slopes, on_means.slopes]), np.concatenate([on_changes.evidence, on_means.evidence])
+    )
+    slope = np.zeros(len(Z))
+    slope[np.append(past, others)] = 0.5 * on_differences.average() + 0.5 * either.average()
     return LinearPath(slope[None, None], np.array([[-(slope * origin).sum()]]))
 
 

@@ -317,6 +317,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if plain or self.early_stopping:
             return self._fit_plain(task, paths[0], previous)
         lags = lags_of_columns(*task.first_rows()) if linear_level else None
+        task.in_time_order = lags is not None
         series = None if lags is None else Series(lags, wanders(y))
         forward = series is not None and series.wandering
         shuffle = self.shuffle if self.shuffle != AUTO else (False if forward else "blocks")

@@ -22,7 +22,7 @@ __all__ = ["Task", "Watch", "check_columns"]
 
 Array = NDArray[Any]
 REACH = 3.0  # predictions, and columns as the model sees them, leave their training range by at most so many widths
-REACH_OF_CHANGES = 0.0  # the same for predicted changes, of a model of changes
+MAX_GROWTH = 0.25  # how many widths predicted changes of a series may leave theirs, where those have been growing
 Rows = tuple[Array, Array, Array | None]
 KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C"}
 
@@ -69,6 +69,12 @@ def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) ->
         return low - reach * (high - low), high + reach * (high - low)
 
 
+def _growth(changes: Array) -> float:
+    """By how much changes (n_outputs, n_samples) in time order are larger in the second half, up to MAX_GROWTH."""
+    early, late = (float(np.abs(half).mean()) for half in np.array_split(changes, 2, axis=1))
+    return min(max(late / early - 1, 0.0), MAX_GROWTH) if early > 0 else 0.0
+
+
 class Task:
     """The data of one fit, checked: encoded rows, targets, weights, and how they are standardised.
 
@@ -82,6 +88,8 @@ class Task:
         The loss in the units of y, and the same for y in working units.
     header : dict
         ``n_features_in_`` and, where X has column names, ``feature_names_in_``.
+    in_time_order : bool
+        Whether the rows were found to be a series.
     """
 
     def __init__(self) -> None:
@@ -99,6 +107,7 @@ class Task:
         self.seed = 0
         self.n_threads = 1
         self.bounded = True
+        self.in_time_order = False
         self.header: dict[str, Any] = {}
         self.eval_rows: tuple[Array, Array] | None = None
         self._standardised: Rows | None = None
@@ -252,17 +261,20 @@ class Task:
     def bounds(self, column: int | None, before: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
         """Raw predictions are kept within three widths of the targets' range beyond that range.
 
-        A model of changes since ``column`` predicts no change beyond those of the training rows. ``before`` are the
-        bounds of rows learned earlier; the range then is that of all rows.
+        A model of changes since ``column`` predicts no change beyond those of the training rows, or, in a series whose
+        changes grew from its first half to its second, so much beyond. ``before`` are the bounds of rows learned
+        earlier; the range then is that of all rows.
         """
         n_outputs = self.y.shape[0]
         if not (self.bounded and self.loss.scales_with_y):
             return np.full(n_outputs, -np.inf), np.full(n_outputs, np.inf)
-        y, reach = self.y.astype(np.float64), REACH
-        if column is not None:
-            level = self.encoded[:, column].astype(np.float64)
-            y, reach = y - np.where(np.isnan(level), self.units.centre[column], level), REACH_OF_CHANGES
-        return _widened(y, reach, before)
+        y = self.y.astype(np.float64)
+        if column is None:
+            return _widened(y, REACH, before)
+        level = self.encoded[:, column].astype(np.float64)
+        changes = y - np.where(np.isnan(level), self.units.centre[column], level)
+        low, high = _widened(changes, _growth(changes) if self.in_time_order else 0.0, None)
+        return (low, high) if before is None else (np.minimum(low, before[0]), np.maximum(high, before[1]))
 
     def limited_units(self) -> Units:
         """The units with limits of the columns, REACH widths beyond their range on these and all earlier rows."""
