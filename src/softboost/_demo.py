@@ -63,6 +63,7 @@ CANDIDATES = {  # names in what the default says it chose
     "constant": "the mean",
     "persistence": "the last value",
     "drift": "the last value and its mean change",
+    "autoregression": "a linear model of the changes since the last value, averaged over penalties",
     "ridge": "a linear model of all columns",
     "lasso": "a linear model of a few columns",
     "relaxed": "least squares on the columns that lasso picked",
