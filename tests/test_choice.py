@@ -11,7 +11,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from softboost import SoftBoostRegressor, _choice
 from softboost._boosting import paired_columns
-from softboost._choice import Fit, Units, candidate_paths, combine, convex_weights, wanders
+from softboost._choice import Fit, Series, Units, candidate_paths, combine, convex_weights, wanders
 from softboost._linear import STIFFNESS, find_anchor, fit_autoregression, fit_linear_models, fit_robust
 from softboost._tree import TrainingData
 from softboost._validation import lags_of_columns, make_folds
@@ -282,6 +282,7 @@ def test_wandering_series_are_modelled_by_their_changes():
     walk, still = np.cumsum(rng.normal(size=150)), rng.normal(size=150)
     assert wanders(walk[None])
     assert not wanders(still[None])
+    assert not wanders((still + 0.008 * np.arange(150))[None])  # the mean is nearer than the last value
     X, y = lagged_series(walk, 8)
     model = SoftBoostRegressor().fit(X[:-30], y[:-30])
     assert all(m.name in ("autoregression", "persistence", "drift") or "anchored" in m.name for m in model.members_)
@@ -521,17 +522,21 @@ def test_a_series_alone_leaves_its_autoregression_for_persistence_sooner():
     few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
     better = 0.8 * y
     better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
+    alone, with_others = Series(np.arange(1, 4), True), Series(np.arange(4), True)
 
-    def weight_of(name: str, alone: bool) -> float:
+    def weight_of(name: str, series: Series | None, first: np.ndarray = 0.8 * y, second: np.ndarray = better) -> float:
         candidates = [
             _choice._Judged(model, True, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
-            for model, prediction in (("autoregression", 0.8 * y), (name, better))
+            for model, prediction in (("autoregression", first), (name, second))
         ]
-        return combine(candidates, [], y, None, SquaredError(), True, alone)[1]
+        return combine(candidates, [], y, None, SquaredError(), True, series)[1]
 
-    assert weight_of("zero", alone=True) > 0.8
-    assert weight_of("ridge", alone=True) == 0.0
-    assert 0.05 < weight_of("zero", alone=False) == weight_of("ridge", alone=False) < 0.5
+    assert weight_of("zero", alone) > 0.8
+    assert weight_of("ridge", alone) == 0.0
+    assert 0.05 < weight_of("zero", with_others) == weight_of("ridge", with_others) < 0.5
+    # rows that are no series leave persistence for the autoregression as soon as that is better
+    assert weight_of("zero", None, first=better, second=0.8 * y) == 0.0
+    assert weight_of("zero", None, first=0.7 * y, second=0.8 * y) == 1.0
 
 
 def test_changes_of_a_series_that_have_grown_may_grow_on():

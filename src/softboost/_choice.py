@@ -146,6 +146,9 @@ class Fit:
                 self._linear["robust"] = fit_robust(*rows, self._linear["relaxed"], self.n_threads)
             if self.lags is not None:
                 self._linear["autoregression"] = self._autoregression(self.lags)
+            elif self.anchor is not None and len(self.y) == 1:
+                only_the_last = (np.arange(len(self.X)) == self.anchor.column).astype(int)
+                self._linear["autoregression"] = self._autoregression(only_the_last)
             if not isinstance(self.loss, SquaredError):
                 for path in self._linear.values():
                     self._recentre(path)
@@ -328,9 +331,11 @@ ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed")
 def wanders(y: Array) -> bool:
     """Whether a series (n_outputs, n_samples) in time order has no mean that it returns to, as far as can be told.
 
-    With few rows it cannot be told, and then it is safer to think so.
+    With few rows it cannot be told, and then it is safer to think so. One that does is not much farther from its last
+    value than from its mean.
     """
-    return y.shape[1] < 60 or bool(np.any(_kpss(y) > 0.2))
+    steps = (np.diff(y, axis=1) ** 2).mean(axis=1)
+    return y.shape[1] < 60 or bool(np.any((_kpss(y) > 0.2) & (steps < 1.5 * y.var(axis=1))))
 
 
 def _kpss(y: Array) -> Array:
@@ -374,14 +379,13 @@ def choose(
     paths = [path for path in paths if not ((path.for_tables and in_time) or (path.narrow and anchored))]
     judge = _Judge(X, y, weight, loss, folds, units, anchored, series, paths, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
-    if series is not None and loss.scales_with_y:
+    if in_time and len(y) == 1 and loss.scales_with_y:
         names = ("autoregression", *names)
     linear = judge.linear_candidates(names)
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
     boosted = judge.boosted_candidates(paths, start, fixed_rounds)
-    alone = series is not None and series.alone
-    weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time, alone)
+    weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time, series)
     everyone = linear + boosted
     by_name = {path.name: path for path in paths}
     full = Fit(X, y, weight, units, loss, n_threads, anchored, series, paths)
@@ -530,16 +534,19 @@ def combine(
     weight: Array | None,
     loss: Loss,
     in_time: bool = False,
-    alone: bool = False,
+    series: Series | None = None,
 ) -> Array:
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
     ``trust(t) = clip(t - asked - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows. The
     first linear candidate is the simplest, and one standard error is asked for to leave it. Boosted paths have to beat
-    the linear level by one for rows in time, which change after those judged. A series of which nothing but its past is
-    known (``alone``) asks for one and a half at both steps, because its autoregression is hard to beat; only to
-    persistence it gives way sooner. In a table what is better at all is taken once the simplest was left, and one and a
-    half are asked for where it was not: there may be nothing to find.
+    the linear level by one for rows in time, which change after those judged. In a table what is better at all is taken
+    once the simplest was left, and one and a half are asked for where it was not: there may be nothing to find.
+
+    An autoregression has averaged over its penalties by itself, so nothing was chosen that would flatter it. Where
+    rows are not known to be a series it replaces persistence for being better at all. For a series it is the simplest
+    model, and hard to beat where nothing but the past is known: one and a half are asked for then, and half of one for
+    persistence.
     """
     doubt = 1.5 * DOUBT if in_time else DOUBT  # neighbours in time are alike: rows count for less
     n_linear, n_all = len(linear), len(linear) + len(boosted)
@@ -566,9 +573,13 @@ def combine(
         return a * rich + (1 - a) * simple
 
     w = only(0)
+    alone = series is not None and series.alone
     asked = 1.5 if alone else 1.0
-    if alone and linear[1].model == "zero":
-        w = pulled(w, only(1), 0.5, 0.0)
+    if linear[0].model == "autoregression" and linear[1].model == "zero":
+        if series is None:
+            w = pulled(only(1), w, 0.0, 0.0)
+        elif alone:
+            w = pulled(w, only(1), 0.5, 0.0)
     if n_linear > 1:
         rich = np.zeros(n_all)
         rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
