@@ -290,6 +290,18 @@ def test_wandering_series_are_modelled_by_their_changes():
     assert np.mean((model.predict(X[-30:]) - y[-30:]) ** 2) <= 1.25 * naive
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1e200])
+@pytest.mark.parametrize("every", [1, 2])  # a series, and a sample of its rows
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_series_in_other_units_are_the_same_series(scale, every):
+    rng = np.random.default_rng(3)
+    t = np.arange(160)
+    X, y = (part[::every] for part in lagged_series(np.cumsum(rng.normal(size=160)) + 3 * np.sin(t / 3), 8))
+    want = SoftBoostRegressor().fit(X, y).predict(X)
+    got = SoftBoostRegressor().fit(scale * X, scale * y).predict(scale * X)
+    assert_allclose(got / scale, want, rtol=1e-6, atol=1e-6)
+
+
 def test_trend_is_carried_on_beyond_the_training_range():
     t = np.arange(120.0)
     X, y = lagged_series(0.5 * t + np.sin(t), 6)

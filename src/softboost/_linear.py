@@ -162,9 +162,11 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Ar
     away = np.abs(y - slope[column][:, None] * X[column] - offset[column][:, None])
     if lags is not None:
         alike[np.flatnonzero(lags > 1)] = True
-    scale = np.where(alike, units.spread, 1.0)
-    part = np.where(alike, -units.spread[column], 0.0)
-    shift = np.where(alike, units.centre - units.centre[column], 0.0)
+    unit = np.ldexp(1.0, np.frexp(units.spread[column])[1])  # a power of two, so that nothing overflows or is rounded
+    with np.errstate(over="ignore", invalid="ignore"):  # in columns that are not alike
+        scale = np.where(alike, units.spread / unit, 1.0)
+        part = np.where(alike, -units.spread[column] / unit, 0.0)
+        shift = np.where(alike, (units.centre - units.centre[column]) / unit, 0.0)
     view = X * scale[:, None] + np.outer(part, X[column]) + shift[:, None]
     mean = view @ share
     size = np.sqrt(np.maximum((view - mean[:, None]) ** 2 @ share, 1e-30))
