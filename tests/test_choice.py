@@ -290,7 +290,7 @@ def test_wandering_series_are_modelled_by_their_changes():
     assert np.mean((model.predict(X[-30:]) - y[-30:]) ** 2) <= 1.25 * naive
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e200])
+@pytest.mark.parametrize("scale", [1e-150, 1e200, 1e303])
 @pytest.mark.parametrize("every", [1, 2])  # a series, and a sample of its rows
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_series_in_other_units_are_the_same_series(scale, every):

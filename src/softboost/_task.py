@@ -71,7 +71,10 @@ def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) ->
 
 def _growth(changes: Array) -> float:
     """By how much changes (n_outputs, n_samples) in time order are larger in the second half, up to MAX_GROWTH."""
-    early, late = (float(np.abs(half).mean()) for half in np.array_split(changes, 2, axis=1))
+    largest = float(np.abs(changes).max())
+    if not 0 < largest < np.inf:
+        return 0.0
+    early, late = (float(np.abs(half / largest).mean()) for half in np.array_split(changes, 2, axis=1))
     return min(max(late / early - 1, 0.0), MAX_GROWTH) if early > 0 else 0.0
 
 
