@@ -205,8 +205,8 @@ class Fit:
         ranking, paired = self.rankings()
         if path.transform is not None:  # a direction is no product
             return ranking[:keep]
-        kept = np.concatenate([paired, ranking[~np.isin(ranking, paired)]])[:keep]
-        return np.concatenate([ranking[np.isin(ranking, kept)], kept[~np.isin(kept, ranking)]])
+        kept = np.concatenate([paired, _among(ranking, paired, n_features, False)])[:keep]
+        return np.concatenate([_among(ranking, kept, n_features), _among(kept, ranking, n_features, False)])
 
     def needed(self, name: str, share: float, linear: tuple[str, int] | None, seed: int) -> Array:
         """Columns that the path of this name needs, most needed first; all where that cannot be said.
@@ -243,6 +243,13 @@ class Fit:
         if narrows:
             self._narrowing_models[path.name] = start, model
         return start, model
+
+
+def _among(columns: Array, others: Array, n_features: int, wanted: bool = True) -> Array:
+    """Columns that are among others, or that are not; ``np.isin`` would sort them first."""
+    there = np.zeros(n_features, dtype=bool)
+    there[others] = True
+    return columns[there[columns] == wanted]
 
 
 @dataclass
