@@ -162,7 +162,8 @@ def test_demo_beats_what_it_is_compared_with(demo):
 
 
 def test_every_name_of_a_choice_is_explained():
-    names = {path.name for path in _choice.candidate_paths(100)} | set(_choice.LEVEL_MODELS) | {"persistence", "drift"}
+    names = {path.name for path in _choice.candidate_paths(100)} | set(_choice.LEVEL_MODELS)
+    names |= {"persistence", "drift", "autoregression"}
     assert names <= set(_demo.CANDIDATES)
 
 

@@ -364,10 +364,11 @@ def fit_autoregression(
         return _Stiffnesses(np.concatenate([back(on_lags) * scale, on_others], axis=1), fitted.evidence)
 
     on_differences = regression(V, lambda slopes: slopes, far, 0.0)
-    on_changes = regression(_changes(V), _on_changes, near, 0.25)
-    on_means = regression(_means(V), _on_means, far, 0.25)
+    recent = [regression(_means(V), _on_means, far, 0.25)]
+    if len(past):  # else there are other columns alone, which are the same in both
+        recent.append(regression(_changes(V), _on_changes, near, 0.25))
     either = _Stiffnesses(
-        np.concatenate([on_changes.slopes, on_means.slopes]), np.concatenate([on_changes.evidence, on_means.evidence])
+        np.concatenate([model.slopes for model in recent]), np.concatenate([model.evidence for model in recent])
     )
     slope = np.zeros(len(Z))
     slope[np.append(past, others)] = 0.5 * on_differences.average() + 0.5 * either.average()
