@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
 from softboost import SoftBoostRegressor
-from softboost._columns import Columns, read_frame
+from softboost._data.columns import Columns, read_frame
 
 NAMES = list("abcde")
 

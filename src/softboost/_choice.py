@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ._boosting import Boosted, Path, boost, paired_columns, pilot_ranking
-from ._linear import Anchor, LinearPath, Units, find_anchor, fit_autoregression, fit_linear_models, fit_robust
+from ._data.units import Units
+from ._linear.anchor import Anchor, find_anchor
+from ._linear.autoregression import fit_autoregression
+from ._linear.models import fit_linear_models
+from ._linear.path import LinearPath
+from ._linear.robust import fit_robust
 from ._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData
 from .losses import Loss, SquaredError
 from .transforms import Linear

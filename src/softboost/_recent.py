@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ._boosting import Boosted, Path
 from ._choice import Member
 from ._ensemble import Ensemble
-from ._linear import LinearPath
+from ._linear.path import LinearPath
 from ._model_values import Codec, Fields, register
 from ._online_parts import DriftTest, RecursiveLeastSquares
 from ._tree import GreedyTrees, SoftTree

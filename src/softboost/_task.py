@@ -11,11 +11,12 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ._boosting import MAX_ROWS_PER_TREE, Boosted
-from ._columns import Columns, is_frame, read_array, read_frame
+from ._choice_rows import ROWS_TO_KNOW_A_SERIES
+from ._data.checks import check_weight, hinted, resolve_n_threads, resolve_seed
+from ._data.columns import Columns, is_frame, read_array, read_frame
+from ._data.units import Units
 from ._kernels import FARTHEST
-from ._linear import Units
-from ._progress import Progress
-from ._validation import ROWS_TO_KNOW_A_SERIES, check_weight, hinted, resolve_n_threads, resolve_seed
+from ._runtime.progress import Progress
 from .losses import Loss, make_loss
 
 __all__ = ["Task", "Watch", "check_columns"]

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._interrupts import uninterrupted
+from ._data.checks import check_integer, check_number
 from ._model_file import save as save_model
 from ._model_values import Codec, Fields, register
 from ._online_growth import BoostedTrees, TreeGrower
 from ._online_parts import DriftTest, Experts, RecentRows, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
 from ._online_state import check_range, check_size, pack, unpack, unpack_encoder
-from ._validation import check_integer, check_number
+from ._runtime.interrupts import uninterrupted
 
 __all__ = ["OnlineSoftBoostRegressor"]
 

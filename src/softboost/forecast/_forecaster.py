@@ -13,10 +13,10 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from softboost._data.checks import check_choice, check_flag, check_integer
 from softboost._model_file import save as save_model
-from softboost._progress import Progress
 from softboost._regressor import SoftBoostRegressor
-from softboost._validation import check_choice, check_flag, check_integer
+from softboost._runtime.progress import Progress
 
 from ._backtest import Backtest
 from ._choose import candidate_transforms, choose

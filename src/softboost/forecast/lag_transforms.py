@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from coreforecast import lag_transforms as kernels
 
-from softboost._validation import check_integer, check_number
+from softboost._data.checks import check_integer, check_number
 
 from ._panel import Array, grouped
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from softboost._data.checks import resolve_n_threads
 from softboost._ensemble import Ensemble
 from softboost._regressor import SoftBoostRegressor
-from softboost._validation import resolve_n_threads
 
 from ._features import feature_names as _names
 

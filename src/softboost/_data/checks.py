@@ -6,14 +6,12 @@ import numbers
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit, check_cv
 from sklearn.utils import check_random_state
 
 __all__ = [
@@ -23,19 +21,11 @@ __all__ = [
     "check_number",
     "check_weight",
     "hinted",
-    "lags_of_columns",
-    "make_folds",
     "resolve_n_threads",
     "resolve_seed",
 ]
 
 Array = NDArray[Any]
-MAX_ROWS_FOR_FOLDS = 5000
-MAX_TRAINING_ROWS = 2**15  # of the one hold-out beyond that
-ROWS_TO_KNOW_A_SERIES = 20_000
-ROWS_TO_KNOW_A_LAG = 200
-MAX_LAG_TO_KNOW = 400
-FORWARD_START = 0.4
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, *, hint: str = "") -> None:
@@ -153,110 +143,3 @@ def resolve_seed(random_state: Any) -> int:
         raise ValueError(
             f"random_state={random_state!r} is neither None, nor an integer, nor a RandomState or Generator"
         ) from None
-
-
-def lags_of_columns(X: Array, y: Array) -> Array | None:
-    """How many rows back each column repeats the target, 0 where it does not; None if no column has the row before.
-
-    If one has, the rows are a series in time order.
-    """
-    if len(y) < 10 or y.shape[1] != 1:
-        return None
-    target = y[:, 0].astype(np.float64)
-    tolerance = 1e-6 * float(target.max() / 2 - target.min() / 2)
-    if not tolerance > 0:
-        return None
-
-    def repeats(lag: int, rows: int) -> Array:
-        first = max(0, lag - before)
-        past = known[before + first - lag :][: min(rows, len(y) - first)]
-        there = np.isfinite(past)
-        if 2 * np.count_nonzero(there) < min(rows, len(y)):
-            return np.zeros(X.shape[1], dtype=bool)
-        with np.errstate(over="ignore"):
-            gap = np.abs(X[first : first + rows][there] - past[there, None])
-        return np.mean(gap <= tolerance, axis=0) >= 0.95
-
-    known, before = target, 0  # the series, and how many of its values are before the first target
-    lags = np.where(repeats(1, len(y)), 1, 0)
-    if not lags.any():
-        return None
-    for lag in range(2, MAX_LAG_TO_KNOW + 1):
-        if before == lag - 2 and np.any(lags == lag - 1):  # the first row's lags go on into the past
-            known, before = np.append(X[0, np.argmax(lags == lag - 1)], known), lag - 1
-        if np.all(lags > 0) or lag - before > len(y) // 2:
-            break
-        lags[(lags == 0) & repeats(lag, ROWS_TO_KNOW_A_LAG)] = lag
-    return lags
-
-
-def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
-    """Pairs of (training rows, judged rows), counted within the rows ``kept`` (those of positive weight).
-
-    Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond, thinned out to at most 32,768 rows to
-    train on and 16,384 to judge on: what is chosen on so many hardly changes on more. ``shuffle="blocks"`` cuts the
-    rows into contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is
-    judged on.
-    """
-    place = np.full(len(X), -1)
-    place[kept] = np.arange(len(kept))
-    if cv is None:
-        return _default_folds(len(kept), shuffle, seed)
-    if isinstance(cv, (int, np.integer)):
-        check_integer("cv", cv, 2)
-        if cv > len(X):
-            raise ValueError(f"cv={cv} is more than the {len(X)} rows; use at most that")
-        splitter = _integer_cv(int(cv), shuffle, seed)
-    else:
-        try:
-            splitter = check_cv(cv)
-        except ValueError:
-            raise ValueError(
-                f"cv={cv!r} is neither None, nor an integer, nor a splitter, nor a list of splits"
-            ) from None
-    folds = []
-    for train, held in splitter.split(X, y):
-        train, held = place[np.asarray(train)], place[np.asarray(held)]
-        train, held = train[train >= 0], held[held >= 0]
-        if len(train) and len(held):
-            folds.append((train, held))
-    if not folds:
-        raise ValueError(f"cv={cv!r} left no fold with rows on both sides; use fewer splits")
-    return folds
-
-
-def _integer_cv(n_splits: int, shuffle: Any, seed: int) -> BaseCrossValidator:
-    check_integer("cv", n_splits, 2)
-    if shuffle is False:
-        return TimeSeriesSplit(n_splits)
-    return KFold(n_splits, shuffle=shuffle is True, random_state=seed if shuffle is True else None)
-
-
-def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]:
-    rows = np.arange(n)
-    if n > MAX_ROWS_FOR_FOLDS:
-        if shuffle is False:
-            held = rows >= n - n // 5
-        elif shuffle is True:
-            held = np.random.default_rng(seed).permutation(n) < n // 5
-        else:  # ten blocks spread over the rows, each judged as a whole
-            held = (rows * 50 // n) % 5 == 2
-        return [(_thinned(rows[~held], MAX_TRAINING_ROWS), _thinned(rows[held], MAX_TRAINING_ROWS // 2))]
-    n_splits = min(5, n)
-    if n_splits < 2:
-        return []
-    if shuffle is False:
-        return _forward_folds(n)
-    return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))
-
-
-def _thinned(rows: Array, most: int) -> Array:
-    """At most so many of the rows, evenly spread."""
-    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
-
-
-def _forward_folds(n: int, n_folds: int = 5) -> list[tuple[Array, Array]]:
-    """The later rows in blocks, each judged by what was fitted on all rows before it."""
-    first = max(2, int(np.ceil(FORWARD_START * n)))
-    edges = np.unique(np.linspace(first, n, n_folds + 1).astype(int))
-    return [(np.arange(a), np.arange(a, b)) for a, b in pairwise(edges)]

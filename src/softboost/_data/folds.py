@@ -1,0 +1,91 @@
+"""Folds on which candidates are judged: blocks of rows, random rows, or rows in time order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit, check_cv
+
+from .checks import check_integer
+
+__all__ = ["make_folds"]
+
+Array = NDArray[Any]
+MAX_ROWS_FOR_FOLDS = 5000
+MAX_TRAINING_ROWS = 2**15  # of the one hold-out beyond that
+FORWARD_START = 0.4
+
+
+def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
+    """Pairs of (training rows, judged rows), counted within the rows ``kept`` (those of positive weight).
+
+    Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond, thinned out to at most 32,768 rows to
+    train on and 16,384 to judge on: what is chosen on so many hardly changes on more. ``shuffle="blocks"`` cuts the
+    rows into contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is
+    judged on.
+    """
+    place = np.full(len(X), -1)
+    place[kept] = np.arange(len(kept))
+    if cv is None:
+        return _default_folds(len(kept), shuffle, seed)
+    if isinstance(cv, (int, np.integer)):
+        check_integer("cv", cv, 2)
+        if cv > len(X):
+            raise ValueError(f"cv={cv} is more than the {len(X)} rows; use at most that")
+        splitter = _integer_cv(int(cv), shuffle, seed)
+    else:
+        try:
+            splitter = check_cv(cv)
+        except ValueError:
+            raise ValueError(
+                f"cv={cv!r} is neither None, nor an integer, nor a splitter, nor a list of splits"
+            ) from None
+    folds = []
+    for train, held in splitter.split(X, y):
+        train, held = place[np.asarray(train)], place[np.asarray(held)]
+        train, held = train[train >= 0], held[held >= 0]
+        if len(train) and len(held):
+            folds.append((train, held))
+    if not folds:
+        raise ValueError(f"cv={cv!r} left no fold with rows on both sides; use fewer splits")
+    return folds
+
+
+def _integer_cv(n_splits: int, shuffle: Any, seed: int) -> BaseCrossValidator:
+    check_integer("cv", n_splits, 2)
+    if shuffle is False:
+        return TimeSeriesSplit(n_splits)
+    return KFold(n_splits, shuffle=shuffle is True, random_state=seed if shuffle is True else None)
+
+
+def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]:
+    rows = np.arange(n)
+    if n > MAX_ROWS_FOR_FOLDS:
+        if shuffle is False:
+            held = rows >= n - n // 5
+        elif shuffle is True:
+            held = np.random.default_rng(seed).permutation(n) < n // 5
+        else:  # ten blocks spread over the rows, each judged as a whole
+            held = (rows * 50 // n) % 5 == 2
+        return [(_thinned(rows[~held], MAX_TRAINING_ROWS), _thinned(rows[held], MAX_TRAINING_ROWS // 2))]
+    n_splits = min(5, n)
+    if n_splits < 2:
+        return []
+    if shuffle is False:
+        return _forward_folds(n)
+    return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))
+
+
+def _thinned(rows: Array, most: int) -> Array:
+    """At most so many of the rows, evenly spread."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+
+
+def _forward_folds(n: int, n_folds: int = 5) -> list[tuple[Array, Array]]:
+    """The later rows in blocks, each judged by what was fitted on all rows before it."""
+    first = max(2, int(np.ceil(FORWARD_START * n)))
+    edges = np.unique(np.linspace(first, n, n_folds + 1).astype(int))
+    return [(np.arange(a), np.arange(a, b)) for a, b in pairwise(edges)]

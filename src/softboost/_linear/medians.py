@@ -1,0 +1,25 @@
+"""Weighted medians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["medians"]
+
+Array = NDArray[Any]
+MAX_MEDIAN_ROWS = 2048
+
+
+def medians(values: Array, share: Array) -> Array:
+    """The least value of each row that, with those below it, has half of the weight; of many values, some say."""
+    if values.shape[1] > MAX_MEDIAN_ROWS:
+        some = np.linspace(0, values.shape[1] - 1, MAX_MEDIAN_ROWS).astype(int)
+        values, share = values[:, some], share[some] / share[some].sum()
+    order = np.argsort(values, axis=1, kind="stable")
+    below = np.cumsum(share[order], axis=1)
+    places = np.argmax(below >= 0.5 - 1e-12, axis=1)
+    rows = np.arange(len(values))
+    return values[rows, order[rows, places]]

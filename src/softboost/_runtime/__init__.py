@@ -1,0 +1,1 @@
+"""The surroundings of a fit: progress bars and Ctrl-C."""
