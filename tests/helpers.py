@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from softboost import SoftBoostRegressor, _kernels
-from softboost._tree import GradientTrees, GreedyTrees
+from softboost._boost.gradient import GradientTrees
+from softboost._boost.greedy import GreedyTrees
 from softboost.losses import LOSSES, FunctionLoss, Huber, LogCosh, Quantile, Tweedie
 from softboost.presets import bsdt, bsdt_q
 from softboost.transforms import TRANSFORMS, Diagonal, Linear, Transform

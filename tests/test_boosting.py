@@ -5,9 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
-from softboost import SoftBoostRegressor, _boosting
-from softboost._boosting import Path, boost
-from softboost._tree import GradientTrees, GreedyTrees, TrainingData
+from softboost import SoftBoostRegressor
+from softboost._boost import boosting as _boosting
+from softboost._boost.boosting import Path, boost
+from softboost._boost.gradient import GradientTrees
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.learner import TrainingData
 from softboost.losses import SquaredError, make_loss
 from softboost.transforms import Linear
 

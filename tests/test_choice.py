@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import TimeSeriesSplit
 
 from softboost import SoftBoostRegressor, _choice
-from softboost._boosting import paired_columns
+from softboost._boost.learner import TrainingData
+from softboost._boost.screening import paired_columns
 from softboost._choice import Fit, Series, Units, candidate_paths, combine, convex_weights, wanders
 from softboost._choice_rows import lags_of_columns
 from softboost._data.folds import make_folds
@@ -18,7 +19,6 @@ from softboost._linear.anchor import find_anchor
 from softboost._linear.autoregression import STIFFNESS, fit_autoregression
 from softboost._linear.models import fit_linear_models
 from softboost._linear.robust import fit_robust
-from softboost._tree import TrainingData
 from softboost.losses import AbsoluteError, SquaredError
 
 

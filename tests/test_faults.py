@@ -103,7 +103,7 @@ def test_interrupt_leaves_the_model_as_it_was(kind, n_jobs):
         model.set_params(**more, n_jobs=n_jobs)
         first, fitted = model, pickle.dumps(model)
         try:
-            say_when_inside(("_boosting.py", "_choice.py"))
+            say_when_inside(("boosting.py", "_choice.py"))
             while True:  # again, should one fit be quicker than the signal
                 model.fit(rows, target)
                 model = first
@@ -131,7 +131,7 @@ def test_interrupt_with_warm_start_keeps_whole_rounds():
         model = SoftBoostRegressor(**long, warm_start=True)
         while not hasattr(model, "n_estimators_"):
             try:
-                say_when_inside("_boosting.py")
+                say_when_inside("boosting.py")
                 model.fit(X, y)
             except KeyboardInterrupt:
                 print("stopped", flush=True)  # perhaps before the first round was done
@@ -245,7 +245,7 @@ def test_termination_ends_the_process_at_once(n_jobs):
     process = start(
         """
         model.set_params(**long, n_jobs=int(sys.argv[1]))
-        say_when_inside("_boosting.py")
+        say_when_inside("boosting.py")
         model.fit(X, y)
         """,
         n_jobs,

@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import Fourier, make_data
 from softboost import SoftBoostRegressor, load
-from softboost._hard_trees import HardTree, SoftTwin
-from softboost._libraries import LIBRARIES, library_of
-from softboost._tree import TrainingData
+from softboost._boost.hard_trees import HardTree, SoftTwin
+from softboost._boost.learner import TrainingData
+from softboost._boost.tree_libraries import LIBRARIES, library_of
 from softboost.transforms import Diagonal, Linear
 from softboost.weak_learners import HardTrees
 
@@ -128,7 +128,7 @@ def test_twin_works_on_rows_in_pieces(monkeypatch):
     tree, z, _ = grown(ESTIMATORS["decision tree"])
     twin = SoftTwin(tree, z.std(axis=1), 4.0)
     whole = twin.output(z), twin.gradient(z, lambda output, rows: output)
-    monkeypatch.setattr("softboost._hard_trees.MAX_TWIN_CELLS", 7 * len(tree.left))
+    monkeypatch.setattr("softboost._boost.hard_trees.MAX_TWIN_CELLS", 7 * len(tree.left))
     assert_allclose(twin.output(z), whole[0], rtol=1e-12)
     assert_allclose(twin.gradient(z, lambda output, rows: output), whole[1], rtol=1e-12, atol=1e-15)
 

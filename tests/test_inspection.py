@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from softboost import SoftBoostRegressor
+from softboost._boost.soft_tree import SoftTree
 from softboost._demo import synthetic_task
-from softboost._tree import SoftTree
 from softboost.forecast import Backtest
 from softboost.inspection import (
     _attributions,

@@ -10,7 +10,7 @@ from sklearn.linear_model import lasso_path as sklearn_lasso_path
 import helpers
 import reference
 from softboost import _kernels
-from softboost._tree import SoftTree, flattened, unflattened
+from softboost._boost.soft_tree import SoftTree, flattened, unflattened
 
 DTYPE_TOLERANCES = [(np.float32, 2e-5), (np.float64, 1e-12)]
 dtypes = pytest.mark.parametrize(("dtype", "rtol"), DTYPE_TOLERANCES)

@@ -9,7 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import helpers
 import reference
 from softboost import _kernels
-from softboost._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData, apply_transform, ridge_leaves
+from softboost._boost.gradient import GradientTrees
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.learner import TrainingData, apply_transform, ridge_leaves
+from softboost._boost.soft_tree import SoftTree
 from softboost.transforms import Diagonal, Linear
 
 NAMES = ["gate_weights", "gate_bias", "leaf_values", "leaf_weights", "z"]

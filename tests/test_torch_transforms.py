@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import SlowLinear, make_data, plain
 from softboost import SoftBoostRegressor, load, transforms
-from softboost._noisy_trees import NoisyTrees
-from softboost._tree import GradientTrees, TrainingData
+from softboost._boost.gradient import GradientTrees, NoisyTrees
+from softboost._boost.learner import TrainingData
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
@@ -293,7 +293,7 @@ def test_model_goes_through_a_file(name, tmp_path):
     model = plain(n_estimators=2, feature_transform=transform, random_state=0).fit(X, y)
     path = tmp_path / "model.softboost"
     model.save(path)
-    assert b"_torch_transforms" not in path.read_bytes()
+    assert b"transforms._torch" not in path.read_bytes()
     custom = {"TorchTransform": transform} if name.startswith("own") else None
     assert_array_equal(load(path, custom).predict(X), model.predict(X))
 

@@ -22,14 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ._boosting import Boosted, Path, boost, paired_columns, pilot_ranking
+from ._boost.boosting import Boosted, Path, boost
+from ._boost.gradient import GradientTrees
+from ._boost.greedy import GreedyTrees
+from ._boost.learner import TrainingData
+from ._boost.screening import paired_columns, pilot_ranking
+from ._boost.soft_tree import SoftTree
 from ._data.units import Units
 from ._linear.anchor import Anchor, find_anchor
 from ._linear.autoregression import fit_autoregression
 from ._linear.models import fit_linear_models
 from ._linear.path import LinearPath
 from ._linear.robust import fit_robust
-from ._tree import GradientTrees, GreedyTrees, SoftTree, TrainingData
 from .losses import Loss, SquaredError
 from .transforms import Linear
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
+from ._boost.soft_tree import SoftTree, flattened
 from ._choice import Member, Units
-from ._tree import SoftTree, flattened
 
 __all__ = ["Ensemble"]
 

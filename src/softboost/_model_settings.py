@@ -17,13 +17,13 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 from . import losses, transforms
-from ._boosting import Path
+from ._boost.boosting import Path
+from ._boost.gradient import GradientTrees, NoisyTrees
+from ._boost.greedy import GreedyTrees
+from ._boost.hard_trees import HardTrees
 from ._choice import Choice
-from ._hard_trees import HardTrees
 from ._kernels import MAX_DEPTH
 from ._model_values import Codec, Fields, ModelFileError, register, register_base
-from ._noisy_trees import NoisyTrees
-from ._tree import GradientTrees, GreedyTrees
 from .losses import Loss
 from .transforms import Diagonal, Linear, Transform
 
@@ -173,7 +173,7 @@ def _unpack_loss(f: Fields) -> Any:
 
 
 def _pack_transform(transform: Transform) -> dict[str, Any]:
-    if type(transform).__module__ == f"{__package__}._torch_transforms":
+    if type(transform).__module__ == "softboost.transforms._torch":
         return dict(transform.describe()["params"])
     return dict(transform.get_params(deep=False))
 

@@ -11,19 +11,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ._boosting import Boosted, Path
+from ._boost.boosting import Boosted, Path
+from ._boost.hard_trees import HardTree, make_hard_trees
+from ._boost.soft_tree import SoftTree
 from ._choice import Choice, Member
 from ._data.columns import Columns
 from ._data.units import Units
 from ._ensemble import Ensemble
-from ._hard_trees import HardTree, make_hard_trees
 from ._kernels import FARTHEST, MAX_DEPTH
 from ._linear.anchor import Anchor
 from ._linear.path import LinearPath
 from ._model_settings import PARAMETER_KINDS, SCALARS, attributes, conforms
 from ._model_values import Codec, Fields, register
 from ._recent import Recent
-from ._tree import SoftTree
 from .losses import Loss
 from .transforms import Diagonal, Linear, Transform
 

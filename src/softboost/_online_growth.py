@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _kernels
+from ._boost.soft_tree import SoftTree, flattened
 from ._online_parts import RecentRows, RunningUnits, SoftTrees
-from ._tree import SoftTree, flattened
 
 __all__ = ["BoostedTrees", "GrownTree", "TreeGrower", "grow_tree"]
 

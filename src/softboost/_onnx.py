@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._boost.soft_tree import SoftTree
 from ._ensemble import Ensemble
 from ._model_file import write_atomically
-from ._tree import SoftTree
 from .losses import Gamma, Loss, Poisson, Tweedie
 
 __all__ = ["write_onnx"]

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._boosting import Boosted, Path
+from ._boost.boosting import Boosted, Path
+from ._boost.greedy import GreedyTrees
+from ._boost.soft_tree import SoftTree
 from ._choice import Member
 from ._ensemble import Ensemble
 from ._linear.path import LinearPath
 from ._model_values import Codec, Fields, register
 from ._online_parts import DriftTest, RecursiveLeastSquares
-from ._tree import GreedyTrees, SoftTree
 from .losses import Loss
 
 __all__ = ["CORRECTION", "Recent"]

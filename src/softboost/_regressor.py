@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._boosting import Boosted, Path, boost
+from ._boost.boosting import Boosted, Path, boost
+from ._boost.gradient import GradientTrees, NoisyTrees
+from ._boost.greedy import GreedyTrees
+from ._boost.hard_trees import HardTrees, make_hard_trees
 from ._choice import Choice, Member, Series, candidate_paths, choose, fit_member, wanders
 from ._choice_rows import lags_of_columns
 from ._data.checks import check_choice, check_flag, check_integer, check_number, resolve_n_threads
 from ._data.folds import make_folds
 from ._ensemble import Ensemble
-from ._hard_trees import HardTrees, make_hard_trees
 from ._kernels import MAX_DEPTH
 from ._model_file import save as save_model
 from ._model_state import register_estimator
-from ._noisy_trees import NoisyTrees
 from ._onnx import write_onnx
 from ._recent import CORRECTION, Recent
 from ._runtime.progress import Progress
 from ._task import Task, Watch, check_columns
-from ._tree import GradientTrees, GreedyTrees
 from .losses import Loss, make_loss
 from .transforms import Linear, Transform, make_transform
 

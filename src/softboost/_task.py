@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ._boosting import MAX_ROWS_PER_TREE, Boosted
+from ._boost.boosting import MAX_ROWS_PER_TREE, Boosted
 from ._choice_rows import ROWS_TO_KNOW_A_SERIES
 from ._data.checks import check_weight, hinted, resolve_n_threads, resolve_seed
 from ._data.columns import Columns, is_frame, read_array, read_frame

@@ -1,5 +1,5 @@
 """Weak learners with settings: what ``SoftBoostRegressor(weak_learner=...)`` takes besides names and estimators."""
 
-from ._hard_trees import HardTrees
+from ._boost.hard_trees import HardTrees
 
 __all__ = ["HardTrees"]

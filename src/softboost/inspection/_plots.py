@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from softboost._boost.soft_tree import SoftTree
 from softboost._regressor import SoftBoostRegressor
-from softboost._tree import SoftTree
 
 from ._attributions import Attributions
 from ._features import encoded_names, importances, linear_text, n_transform_rounds, transform_matrix

@@ -19,8 +19,8 @@ from sklearn.base import clone
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ._torch_modules import RECIPES, Cnn, Mlp, Recipe, Recurrent, standardise_output
-from .transforms import Transform, _name, _plain
+from . import Transform, _name, _plain
+from ._torch_modules import NETWORKS, Cnn, Mlp, Network, Recurrent, standardise_output
 
 __all__ = ["TorchTransform", "cnn", "lstm", "mlp", "rnn"]
 
@@ -86,7 +86,7 @@ class TorchTransform(Transform):
         seed = int(rng.integers(2**31))
         with _ONE_CALL, _seeded(seed):
             module = self._fresh(X.shape[1])
-            if isinstance(self.module, Recipe):
+            if isinstance(self.module, Network):
                 standardise_output(module, self._inputs(rng.normal(size=(N_REFERENCE_ROWS, X.shape[1]))))
         parts = [p.detach().numpy().ravel() for p in module.parameters()]
         return np.concatenate(parts).astype(X.dtype) if parts else np.zeros(0, dtype=X.dtype)
@@ -123,7 +123,7 @@ class TorchTransform(Transform):
             raise ValueError(f"{_name(self)}: weight_decay must not be negative, got {self.weight_decay!r}")
         if self.rest not in ("drop", "append"):
             raise ValueError(f"{_name(self)}: rest must be 'drop' or 'append', got {self.rest!r}")
-        if not (isinstance(self.module, (nn.Module, Recipe)) or callable(self.module)):
+        if not (isinstance(self.module, (nn.Module, Network)) or callable(self.module)):
             raise ValueError(f"{_name(self)}: module must be a torch.nn.Module or build one, got {self.module!r}")
         self._check_windows(n_features)
         self._check_module(n_features)
@@ -133,7 +133,7 @@ class TorchTransform(Transform):
     def describe(self) -> dict[str, Any]:
         params = self.get_params(deep=False)
         module = params.pop("module")
-        if isinstance(module, Recipe):
+        if isinstance(module, Network):
             params["module"] = {"recipe": type(module).__name__, **module.get_params(deep=False)}
         else:
             params["module"] = None
@@ -151,7 +151,7 @@ class TorchTransform(Transform):
                 "pass the transform when loading"
             )
         recipe = dict(params["module"])
-        return cls(**{**params, "module": RECIPES[recipe.pop("recipe")](**recipe)})
+        return cls(**{**params, "module": NETWORKS[recipe.pop("recipe")](**recipe)})
 
     # -- columns and windows ---------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class TorchTransform(Transform):
         """What the module is given: the columns, or (n_samples, n_steps, n_channels) of the windows."""
         if self.windows is not None:
             X = X[:, np.array(self._window_lists()).T]
-        elif isinstance(self.module, Recipe) and self.module.has_memory:
+        elif isinstance(self.module, Network) and self.module.has_memory:
             X = X[:, :, None]  # all columns, in their order, are the lags of one variable
         return torch.from_numpy(np.ascontiguousarray(X))
 
@@ -204,7 +204,7 @@ class TorchTransform(Transform):
             module = copy.deepcopy(self.module)
         else:
             shape = self._inputs(np.zeros((1, n_features))).shape[1:]
-            build = self.module.build if isinstance(self.module, Recipe) else lambda shape: self.module(shape[-1])
+            build = self.module.build if isinstance(self.module, Network) else lambda shape: self.module(shape[-1])
             module = build(tuple(shape))
         module = module.cpu()
         for p in module.parameters():
@@ -213,7 +213,7 @@ class TorchTransform(Transform):
 
     def _built(self, n_features: int) -> nn.Module:
         """The module whose weights a call replaces; kept, as building one costs more than calling it."""
-        recipe = list(vars(self.module).values()) if isinstance(self.module, Recipe) else None
+        recipe = list(vars(self.module).values()) if isinstance(self.module, Network) else None
         key = n_features, id(self.module), recipe, None if self.windows is None else self._window_lists()
         kept: tuple[Any, nn.Module] | None = self.__dict__.get("_kept")
         if kept is None or kept[0] != key:

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
-from . import _libraries
-from ._tree import Fitted, TrainingData, _AdamState, apply_transform
-from .transforms import Transform
+from softboost.transforms import Transform
+
+from . import tree_libraries
+from .gradient import AdamState
+from .learner import Fitted, TrainingData, apply_transform
 
 __all__ = ["HardTree", "HardTrees", "SoftTwin", "make_hard_trees"]
 
@@ -52,7 +54,9 @@ class HardTree:
     single: Array
 
     @classmethod
-    def joined(cls, trees: list[_libraries.Nodes], output_of_tree: list[int], n_outputs: int, single: bool) -> HardTree:
+    def joined(
+        cls, trees: list[tree_libraries.Nodes], output_of_tree: list[int], n_outputs: int, single: bool
+    ) -> HardTree:
         """Trees one after another; tree t adds to output ``output_of_tree[t]``."""
         sizes = [len(tree.feature) for tree in trees]
         roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
@@ -245,7 +249,7 @@ class HardTrees(BaseEstimator):
     @property
     def name(self) -> str:
         """What to call the learner in what is printed."""
-        return _libraries.library_of(self.estimator).name
+        return tree_libraries.library_of(self.estimator).name
 
     def check(self) -> None:
         """Raise ValueError where a parameter is out of range, ImportError where the library is missing."""
@@ -255,7 +259,7 @@ class HardTrees(BaseEstimator):
             raise ValueError(
                 f"weak_learner HardTrees: n_alternations must be an integer of at least 1, got {self.n_alternations!r}"
             )
-        _libraries.library_of(self.estimator).check(self.estimator)
+        tree_libraries.library_of(self.estimator).check(self.estimator)
 
     def with_depth(self, depth: int) -> HardTrees:
         """The same with trees of at most this depth.
@@ -269,7 +273,7 @@ class HardTrees(BaseEstimator):
         -------
         learner : HardTrees
         """
-        estimator = _libraries.library_of(self.estimator).with_depth(self.estimator, depth)
+        estimator = tree_libraries.library_of(self.estimator).with_depth(self.estimator, depth)
         return HardTrees(estimator, self.sharpness, self.n_alternations)
 
     def fit(
@@ -310,7 +314,7 @@ class HardTrees(BaseEstimator):
         return Fitted(tree, theta, tree.output(z))  # type: ignore[arg-type]
 
     def _grow(self, z: Array, target: Array, data: TrainingData, rng: np.random.Generator) -> HardTree:
-        library = _libraries.library_of(self.estimator)
+        library = tree_libraries.library_of(self.estimator)
         rows, trees, output_of_tree = np.ascontiguousarray(z.T), [], []
         for o, y in enumerate(target):
             seed = int(rng.integers(2**31 - 1))
@@ -337,7 +341,7 @@ class HardTrees(BaseEstimator):
         twin = SoftTwin(replace(tree, values=tree.values / size), spread, self.sharpness)
         weight = np.ones(target.shape[1]) if data.weight is None else data.weight
         share = weight / weight.sum()
-        goal, moving, adam = target / size, transform.training(rng), _AdamState()
+        goal, moving, adam = target / size, transform.training(rng), AdamState()
         theta = np.array(theta)
         for step in range(1, transform.n_steps + 1):
             rate = transform.learning_rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / transform.n_steps))
@@ -353,7 +357,7 @@ class HardTrees(BaseEstimator):
         Prediction does not need the learner, only fitting on does: fitted trees are arrays, see
         :meth:`HardTree.to_arrays`.
         """
-        library = _libraries.library_of(self.estimator)
+        library = tree_libraries.library_of(self.estimator)
         return {
             "class": "HardTrees",
             "estimator": library.describe(self.estimator),
@@ -364,7 +368,7 @@ class HardTrees(BaseEstimator):
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> HardTrees:
         """The learner of :meth:`describe`; ImportError where its library is missing."""
-        estimator = _libraries.from_description(description["estimator"])
+        estimator = tree_libraries.from_description(description["estimator"])
         return cls(estimator, description["sharpness"], description["n_alternations"])
 
 

@@ -10,12 +10,12 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-__all__ = ["RECIPES", "Cnn", "Mlp", "Recipe", "Recurrent", "standardise_output"]
+__all__ = ["NETWORKS", "Cnn", "Mlp", "Network", "Recurrent", "standardise_output"]
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 
 
-class Recipe(BaseEstimator):
+class Network(BaseEstimator):
     """How to build a module once the columns are known: parameters that clone, search and go into a file.
 
     ``build`` takes the shape of one row of input and returns a module whose last layer is ``out``, a torch.nn.Linear.
@@ -27,8 +27,8 @@ class Recipe(BaseEstimator):
         raise NotImplementedError
 
 
-class Mlp(Recipe):
-    """Recipe of :func:`mlp`."""
+class Mlp(Network):
+    """Network of :func:`mlp`."""
 
     def __init__(
         self, n_components: int = 4, hidden: Sequence[int] = (16,), activation: str = "tanh", dropout: float = 0.0
@@ -47,8 +47,8 @@ class Mlp(Recipe):
         return _Headed(nn.Sequential(*layers), width, self.n_components)
 
 
-class Recurrent(Recipe):
-    """Recipe of :func:`rnn` and :func:`lstm`."""
+class Recurrent(Network):
+    """Network of :func:`rnn` and :func:`lstm`."""
 
     has_memory = True
 
@@ -68,8 +68,8 @@ class Recurrent(Recipe):
         return _Headed(nn.Sequential(body, _LastStep(), nn.Dropout(self.dropout)), self.n_hidden, self.n_components)
 
 
-class Cnn(Recipe):
-    """Recipe of :func:`cnn`."""
+class Cnn(Network):
+    """Network of :func:`cnn`."""
 
     has_memory = True
 
@@ -138,7 +138,7 @@ def _activation(name: str) -> nn.Module:
     return ACTIVATIONS[name]()
 
 
-RECIPES: dict[str, type[Recipe]] = {"Mlp": Mlp, "Recurrent": Recurrent, "Cnn": Cnn}
+NETWORKS: dict[str, type[Network]] = {"Mlp": Mlp, "Recurrent": Recurrent, "Cnn": Cnn}
 
 
 def standardise_output(module: Any, inputs: Tensor) -> None:

@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
     if name not in _NEED_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f"{__package__}._torch_transforms"), name)
+        return getattr(importlib.import_module("softboost.transforms._torch"), name)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -6,7 +6,7 @@
         fit SDT_k on (Q_{k-1} X, r_k), moving Q_{k-1} to Q_k by gradient steps on its loss
         y_hat_k <- y_hat_{k-1} + nu * SDT_k(Q_k X)
 
-This is the only module that knows the loss. Arrays are feature-major: X (n_features, n_samples), y (n_outputs,
+Weak learners see the residual and not the loss. Arrays are feature-major: X (n_features, n_samples), y (n_outputs,
 n_samples).
 """
 
@@ -20,21 +20,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels
-from ._tree import (
-    GreedyTrees,
-    SoftTree,
-    TrainingData,
-    WeakLearner,
-    apply_transform,
-    flattened,
-    ridge_leaves,
-    unflattened,
-)
-from .losses import Loss, SquaredError
-from .transforms import Transform
+from softboost import _kernels
+from softboost.losses import Loss, SquaredError
+from softboost.transforms import Transform
 
-__all__ = ["Boosted", "Path", "boost", "paired_columns", "pilot_ranking"]
+from .greedy import GreedyTrees
+from .learner import TrainingData, WeakLearner, apply_transform, ridge_leaves
+from .soft_tree import SoftTree, flattened, unflattened
+
+__all__ = ["Boosted", "KernelRounds", "Path", "boost"]
 
 Array = NDArray[Any]
 MAX_ROWS_PER_TREE = 2**16
@@ -123,7 +117,7 @@ class Boosted:
         Shape (n_features,); None if a transform is not linear. Trees that use a column to fit noise each pull their
         own way, so their changes cancel in the sum, while those that follow a signal add up.
         """
-        data = _some_rows(data)
+        data = data.thinned()
         packed = self._packed(data.X)
         if packed is None:
             return None
@@ -313,68 +307,3 @@ def _refit_leaves(
             coefficients[:, o] = ridge_leaves(basis, goal[None], row_weight, 1.0, part.data.n_threads)[:, 0]
         output = coefficients.T @ basis
     return tree.with_leaves(coefficients), output
-
-
-PILOT = GreedyTrees(depth=2, shallower=False, sharpness=(4.0,), ridge=(1.0,))
-PILOT_ROUNDS = 40
-PILOT_ROWS = 5000
-
-
-def pilot_ranking(data: TrainingData, target: Array) -> Array:
-    """Columns by how much a short pilot run depends on them, most first; ties by column number."""
-    data, target = _some_rows(data), _some(target)
-    path = Path("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
-    pilot = boost(path, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
-    effects = pilot.effects(data)
-    assert effects is not None
-    order = np.argsort(-effects, kind="stable")
-    return order[effects[order] > 0].astype(np.int32)
-
-
-def _some(rows: Array) -> Array:
-    """Of many rows (the last axis), evenly spread ones: enough to tell columns from each other."""
-    n = rows.shape[-1]
-    return rows if n <= PILOT_ROWS else np.ascontiguousarray(rows[..., np.linspace(0, n - 1, PILOT_ROWS).astype(int)])
-
-
-def _some_rows(data: TrainingData) -> TrainingData:
-    if data.X.shape[1] <= PILOT_ROWS:
-        return data
-    return TrainingData(_some(data.X), None if data.weight is None else _some(data.weight), data.n_threads)
-
-
-MAX_PAIRED = 300  # columns up to which all their products are looked at
-N_PAIRS = 3
-PAIR_MARGIN = 0.25  # standard errors beyond the largest that chance is expected to give
-
-
-def paired_columns(data: TrainingData, target: Array) -> Array:
-    """Columns whose product goes with the target by more than chance does among so many products, strongest first.
-
-    Growing a tree does not find such a pair: neither column says anything alone.
-    """
-    data, target = _some_rows(data), _some(target)
-    n_columns, n = data.X.shape
-    if not 2 <= n_columns <= MAX_PAIRED or n < 20:
-        return np.empty(0, dtype=np.int32)
-    weight = np.full(n, 1.0 / n) if data.weight is None else data.weight / data.weight.sum()
-    X = np.clip(data.X, -2.0, 2.0).astype(np.float64)  # so that it is not a few rows far out that say so
-    X -= np.sum(X * weight, axis=1, keepdims=True)
-
-    def sums(row_weight: Array, Z: Array) -> Array:
-        """Sum over rows of row_weight z_i z_j for all pairs of columns."""
-        weighted, by_row = np.ascontiguousarray(Z * row_weight), np.ascontiguousarray(Z.T)
-        return _kernels.linear_outputs(weighted, np.zeros(n_columns), by_row, data.n_threads)
-
-    variance = sums(weight, X**2) - sums(weight, X) ** 2
-    strength = np.zeros((n_columns, n_columns))
-    for residual in target.astype(np.float64):
-        residual = residual - np.sum(weight * residual)
-        covariance = sums(weight * residual, X)
-        strength = np.maximum(strength, covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-30))
-    first, second = np.triu_indices(n_columns, 1)
-    t = np.sqrt(strength[first, second] * data.total_weight)
-    best = np.argsort(-t, kind="stable")[:N_PAIRS]
-    best = best[t[best] > np.sqrt(2 * np.log(len(t) + 1)) + PAIR_MARGIN]
-    columns = np.column_stack([first[best], second[best]]).ravel()
-    return columns[np.sort(np.unique(columns, return_index=True)[1])].astype(np.int32)

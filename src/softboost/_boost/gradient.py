@@ -1,0 +1,237 @@
+"""Weak learner: gates, leaves and the feature transform moved together by gradient steps, as in the paper."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost import _kernels
+from softboost.transforms import Transform
+
+from .greedy import GreedyTrees
+from .learner import Fitted, TrainingData, apply_transform, ridge_leaves
+from .soft_tree import SoftTree
+
+__all__ = ["AdamState", "GradientTrees", "NoisyTrees"]
+
+Array = NDArray[Any]
+MAX_SOLVED = 4096
+
+
+@dataclass(frozen=True)
+class GradientTrees:
+    """Weak learner: joint gradient steps on gates, leaves and the transform.
+
+    Parameters
+    ----------
+    depth : int
+    leaves : {"constant", "linear"}
+    gates : {"random", "greedy"}
+        Where gates start: small random weights, as in the paper, or the best split on each z.
+    solve_leaves : bool
+        Solve the leaves by ridge regression at every step instead of moving them by gradient steps.
+    ridge, weight_decay : float
+        Ridge of that regression; decay of the gate weights.
+    n_steps : int
+        Gradient steps where there is no transform to say how many.
+    gate_learning_rate, leaf_learning_rate : float
+    """
+
+    depth: int = 3
+    leaves: Literal["constant", "linear"] = "constant"
+    gates: Literal["random", "greedy"] = "random"
+    solve_leaves: bool = False
+    ridge: float = 1.0
+    weight_decay: float = 0.0
+    n_steps: int = 40
+    gate_learning_rate: float = 0.05
+    leaf_learning_rate: float = 0.05
+    cosine_decay: bool = True
+
+    def fit(
+        self,
+        data: TrainingData,
+        target: Array,
+        transform: Transform | None,
+        theta: Array | None,
+        rng: np.random.Generator,
+    ) -> Fitted:
+        """Fit a tree on (Q_{k-1} X, target), and move Q to Q_k along with it."""
+        # Steps have a fixed length in Adam, so the target is brought to unit size and the leaves back to the target's.
+        size = math.sqrt(float(_mean_square(target, data.weight).mean()))
+        size = size if size > 0 else 1.0
+        scaled = np.ascontiguousarray(target / size)
+        z = data.X if transform is None else apply_transform(transform, theta, data.X)
+        self._check_size(len(z))
+        tree = self._start(z, scaled, data, rng)
+        if transform is None or transform.kernel_kind is not None:
+            fitted = self._fit_in_kernel(tree, data, scaled, transform, theta)
+        else:
+            fitted = self._fit_in_python(tree, data, scaled, transform, theta)
+        tree = fitted.tree
+        slopes = None if tree.leaf_weights is None else tree.leaf_weights * size
+        tree = replace(tree, leaf_values=tree.leaf_values * size, leaf_weights=slopes)
+        return Fitted(tree, fitted.theta, fitted.output * size)
+
+    def _check_size(self, n_components: int) -> None:
+        n_basis = 2**self.depth * (1 + (n_components if self.leaves == "linear" else 0))
+        if self.solve_leaves and n_basis > MAX_SOLVED:
+            raise ValueError(
+                f"leaves='linear' with depth={self.depth} on {n_components} components would solve for {n_basis} "
+                f"coefficients at every step, more than {MAX_SOLVED}; use leaves='constant', a smaller depth, or a "
+                "feature_transform with few components"
+            )
+
+    def _start(self, z: Array, target: Array, data: TrainingData, rng: np.random.Generator) -> SoftTree:
+        n_components, n_outputs, n_leaves = z.shape[0], target.shape[0], 2**self.depth
+        columns = np.arange(n_components, dtype=np.int32)
+        leaf_values = np.zeros((n_leaves, n_outputs), dtype=z.dtype)
+        leaf_weights = np.zeros((n_leaves, n_outputs, n_components), dtype=z.dtype) if self.leaves == "linear" else None
+        if self.gates == "random":
+            bound = 1.0 / math.sqrt(n_components)
+            gate_weights = rng.uniform(-bound, bound, size=(n_leaves - 1, n_components)).astype(z.dtype)
+            gate_bias = rng.uniform(-bound, bound, size=n_leaves - 1).astype(z.dtype)
+            if not self.solve_leaves:  # leaves that are all equal would pass no gradient on to the gates
+                leaf_values[:] = rng.uniform(-0.1, 0.1, size=leaf_values.shape)
+        else:
+            gate_weights, gate_bias = self._greedy_gates(z, target, data)
+        return SoftTree(self.depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
+
+    def _greedy_gates(self, z: Array, target: Array, data: TrainingData) -> tuple[Array, Array]:
+        """The best axis-aligned split of each node on z, with a slope of two over the spread of its component."""
+        start = GreedyTrees(self.depth, shallower=False, leaves="constant", sharpness=(1.0,), ridge=(1.0,))
+        bins = _kernels.bin_columns(z, 256, data.n_threads)
+        _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
+            z, bins, target, data.weight, start.settings(data), data.n_threads
+        )
+        spread = np.sqrt(_mean_square(z - _mean(z, data.weight)[:, None], data.weight))
+        slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)
+        gate_weights = np.zeros((2**self.depth - 1, z.shape[0]), dtype=z.dtype)
+        gate_weights[:, columns] = unit_weights * slope[columns]
+        split = unit_weights.any(axis=1)
+        node_slope = gate_weights.sum(axis=1)  # each row holds a single weight
+        return gate_weights, np.where(split, unit_bias * node_slope, unit_bias).astype(z.dtype)
+
+    def _fit_in_kernel(
+        self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform | None, theta: Array | None
+    ) -> Fitted:
+        kind = "identity" if transform is None else transform.kernel_kind
+        settings = _kernels.joint_settings(
+            transform=kind,  # type: ignore[arg-type]
+            n_steps=self.n_steps if transform is None else transform.n_steps,
+            solve_leaves=self.solve_leaves,
+            gate_learning_rate=self.gate_learning_rate,
+            leaf_learning_rate=self.leaf_learning_rate,
+            transform_learning_rate=0.0 if transform is None else transform.learning_rate,
+            ridge=self.ridge,
+            weight_decay=self.weight_decay,
+            group_lasso=float(getattr(transform, "group_lasso", 0.0)),
+            cosine_decay=self.cosine_decay,
+        )
+        q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
+        output, _ = _kernels.fit_joint(
+            data.X, target, data.weight, settings, self.depth, q, tree.gate_weights, tree.gate_bias,
+            tree.leaf_values, tree.leaf_weights, data.n_threads,
+        )  # fmt: skip
+        return Fitted(tree, None if theta is None else q, output)
+
+    def _fit_in_python(
+        self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform, theta: Array | None
+    ) -> Fitted:
+        """The kernel's loop for a transform it does not know: same steps, same order, transform by its own methods."""
+        assert theta is not None
+        weight = np.ones(target.shape[1], dtype=target.dtype) if data.weight is None else data.weight
+        theta = np.array(theta)
+        adams = AdamState(), AdamState(), AdamState(), AdamState(), AdamState()
+        for step in range(1, transform.n_steps + 1):
+            decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / transform.n_steps)) if self.cosine_decay else 1.0
+            z = apply_transform(transform, theta, data.X)
+            if self.solve_leaves:
+                tree = self._solved(tree, z, target, weight)
+            grad_output = np.ascontiguousarray((tree.output(z, data.n_threads) - target) * (weight / weight.sum()))
+            grad_gates, grad_bias, grad_values, grad_slopes, grad_z = _kernels.tree_gradients(
+                z, self.depth, tree.gate_weights, tree.gate_bias, tree.leaf_values, tree.leaf_weights, grad_output,
+                data.n_threads,
+            )  # fmt: skip
+            gate_rate, leaf_rate = self.gate_learning_rate * decay, self.leaf_learning_rate * decay
+            gate_weights = tree.gate_weights * (1.0 - gate_rate * self.weight_decay)
+            gate_weights = adams[0].step(gate_weights, grad_gates, gate_rate, step)
+            gate_bias = adams[1].step(tree.gate_bias, grad_bias, gate_rate, step)
+            leaf_values, leaf_weights = tree.leaf_values, tree.leaf_weights
+            if not self.solve_leaves:
+                leaf_values = adams[2].step(leaf_values, grad_values, leaf_rate, step)
+                if leaf_weights is not None:
+                    leaf_weights = adams[3].step(leaf_weights, grad_slopes, leaf_rate, step)
+            tree = SoftTree(self.depth, tree.columns, gate_weights, gate_bias, leaf_values, leaf_weights)
+            rate = transform.learning_rate * decay
+            gradient = transform.pullback(theta, data.X.T, grad_z.T)
+            theta = transform.project(adams[4].step(theta, gradient, rate, step), rate)
+        z = apply_transform(transform, theta, data.X)
+        if self.solve_leaves:
+            tree = self._solved(tree, z, target, weight)
+        return Fitted(tree, theta, tree.output(z, data.n_threads))
+
+    def _solved(self, tree: SoftTree, z: Array, target: Array, weight: Array) -> SoftTree:
+        return tree.with_leaves(ridge_leaves(tree.leaf_basis(z), target, weight, self.ridge))
+
+
+@dataclass(frozen=True)
+class NoisyTrees(GradientTrees):
+    """Weak learner: the joint gradient steps of :class:`GradientTrees`, taken on ``transform.training(rng)``.
+
+    Once the steps are done the noise is off: leaves that are solved are solved again, and the output is what
+    prediction will give. Equivalent to :class:`GradientTrees` for a transform that is not noisy.
+    """
+
+    def fit(
+        self,
+        data: TrainingData,
+        target: Array,
+        transform: Transform | None,
+        theta: Array | None,
+        rng: np.random.Generator,
+    ) -> Fitted:
+        """Fit a tree on (Q_{k-1} X, target), and move Q to Q_k along with it."""
+        in_training = None if transform is None else transform.training(rng)
+        fitted = super().fit(data, target, in_training, theta, rng)
+        if transform is None or in_training is transform:
+            return fitted
+        tree, z = fitted.tree, apply_transform(transform, fitted.theta, data.X)
+        if self.solve_leaves:
+            weight = np.ones(target.shape[1], dtype=target.dtype) if data.weight is None else data.weight
+            tree = tree.with_leaves(ridge_leaves(tree.leaf_basis(z, data.n_threads), target, weight, self.ridge))
+        return Fitted(tree, fitted.theta, tree.output(z, data.n_threads))
+
+
+def _mean(values: Array, weight: Array | None) -> Array:
+    """Weighted mean over samples, the last axis."""
+    return values.mean(axis=-1) if weight is None else (values * weight).sum(axis=-1) / weight.sum()
+
+
+def _mean_square(values: Array, weight: Array | None) -> Array:
+    """Weighted mean of the squares over samples, the last axis."""
+    weighted = values if weight is None else values * weight
+    total = values.shape[-1] if weight is None else weight.sum()
+    return np.einsum("...n,...n->...", values, weighted) / total
+
+
+@dataclass
+class AdamState:
+    """Moments of one parameter array; the kernel's Adam, for parameters that live in Python."""
+
+    first: Any = 0.0
+    second: Any = 0.0
+    betas: tuple[float, float] = field(default=(0.9, 0.99))
+
+    def step(self, parameter: Array, gradient: Array | None, rate: float, t: int) -> Array:
+        assert gradient is not None
+        b1, b2 = self.betas
+        self.first = b1 * self.first + (1 - b1) * gradient
+        self.second = b2 * self.second + (1 - b2) * gradient**2
+        scale = np.sqrt(self.second / (1 - b2**t)) + 1e-8
+        moved = parameter - rate / (1 - b1**t) * self.first / scale
+        return np.ascontiguousarray(moved, dtype=parameter.dtype)

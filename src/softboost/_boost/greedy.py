@@ -1,0 +1,87 @@
+"""Weak learner: a hard tree grown greedily, its splits softened and its leaves solved in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost import _kernels
+from softboost.transforms import Transform
+
+from .learner import Fitted, TrainingData, apply_transform
+from .soft_tree import SoftTree
+
+__all__ = ["GreedyTrees"]
+
+Array = NDArray[Any]
+MIN_LEAF_ROWS = 5.0
+
+
+def _min_leaf_weight(data: TrainingData, rows: float = MIN_LEAF_ROWS) -> float:
+    """A leaf holds so many rows, fewer only where there are hardly more than that."""
+    return min(rows, max(1.0, data.total_weight / 4.0))
+
+
+@dataclass(frozen=True)
+class GreedyTrees:
+    """Weak learner: greedy split, softened, leaves by ridge regression, details chosen by leave-one-out error.
+
+    Parameters
+    ----------
+    depth : int
+    shallower : bool
+        Also try every smaller depth.
+    leaves : {"constant", "linear"}
+        Linear leaves are linear in the tree's split columns and ``n_extra_columns`` others.
+    sharpness : tuple of float
+        Slopes of the gates to try, in standard deviations of the columns; 25 is nearly hard.
+    ridge : tuple of float
+        Ridges of the leaf regression to try.
+    detrended_candidate : bool
+        Also try a tree grown on what a linear fit on four columns leaves over.
+    min_leaf_rows : float
+        Rows of each leaf at least, counted with their weights.
+    """
+
+    depth: int = 2
+    shallower: bool = True
+    leaves: Literal["constant", "linear"] = "linear"
+    sharpness: tuple[float, ...] = (1.0, 3.0, 8.0, 25.0)
+    ridge: tuple[float, ...] = (1.0, 0.1, 10.0)
+    n_extra_columns: int = 0
+    detrended_candidate: bool = False
+    min_leaf_rows: float = MIN_LEAF_ROWS
+
+    def settings(self, data: TrainingData) -> Any:
+        """Settings of the kernel; the same for every round of one fit, so made once."""
+        if self not in data._settings:
+            data._settings[self] = _kernels.greedy_settings(
+                depth=self.depth,
+                shallower=self.shallower and self.depth > 1,
+                sharpness=self.sharpness,
+                ridge=self.ridge,
+                linear_leaves=self.leaves == "linear",
+                n_extra_columns=self.n_extra_columns if self.leaves == "linear" else 0,
+                detrended_candidate=self.detrended_candidate,
+                min_leaf_weight=_min_leaf_weight(data, self.min_leaf_rows),
+            )
+        return data._settings[self]
+
+    def fit(
+        self,
+        data: TrainingData,
+        target: Array,
+        transform: Transform | None,
+        theta: Array | None,
+        rng: np.random.Generator,
+    ) -> Fitted:
+        """A tree grown on (Q_{k-1} X, target); Q itself stays where it is."""
+        if transform is not None:
+            data = TrainingData(apply_transform(transform, theta, data.X), data.weight, data.n_threads)
+        depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, *_ = _kernels.fit_greedy(
+            data.X, data.bins, target, data.weight, self.settings(data), data.n_threads
+        )
+        return Fitted(SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights), theta, output)

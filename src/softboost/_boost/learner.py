@@ -1,0 +1,96 @@
+"""What a weak learner is given and what it gives back.
+
+Arrays are feature-major: ``X`` (n_features, n_samples), ``target`` (n_outputs, n_samples).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost import _kernels
+from softboost.transforms import Linear, Transform
+
+from .soft_tree import SoftTree
+
+__all__ = ["ENOUGH_ROWS", "Fitted", "TrainingData", "WeakLearner", "apply_transform", "evenly_spaced", "ridge_leaves"]
+
+Array = NDArray[Any]
+ENOUGH_ROWS = 5000  # to tell columns from each other
+
+
+@dataclass
+class TrainingData:
+    """The rows of one fit: X (n_features, n_samples), the weights, and the bins of X once they are needed."""
+
+    X: Array
+    weight: Array | None
+    n_threads: int = 1
+    _bins: Any = None
+    _settings: dict[Any, Any] = field(default_factory=dict)  # of the kernel, for each learner
+
+    @property
+    def bins(self) -> Any:
+        if self._bins is None:
+            self._bins = _kernels.bin_columns(self.X, 256, self.n_threads)
+        return self._bins
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.X.shape[1] if self.weight is None else self.weight.sum())
+
+    def thinned(self) -> TrainingData:
+        """Evenly spaced rows of many: enough to tell columns from each other."""
+        if self.X.shape[1] <= ENOUGH_ROWS:
+            return self
+        weight = None if self.weight is None else evenly_spaced(self.weight)
+        return TrainingData(evenly_spaced(self.X), weight, self.n_threads)
+
+
+def evenly_spaced(rows: Array) -> Array:
+    """At most ``ENOUGH_ROWS`` evenly spaced rows; rows are the last axis."""
+    n = rows.shape[-1]
+    return rows if n <= ENOUGH_ROWS else np.ascontiguousarray(rows[..., np.linspace(0, n - 1, ENOUGH_ROWS).astype(int)])
+
+
+class Fitted(NamedTuple):
+    """A fitted tree, the transform's parameters after it, and the tree's output on the training rows."""
+
+    tree: SoftTree
+    theta: Array | None
+    output: Array
+
+
+class WeakLearner(Protocol):
+    """How one round's tree is fitted to a target (n_outputs, n_samples), and the transform moved along with it."""
+
+    def fit(
+        self,
+        data: TrainingData,
+        target: Array,
+        transform: Transform | None,
+        theta: Array | None,
+        rng: np.random.Generator,
+    ) -> Fitted:
+        """Fit SDT_k on (Q_{k-1} X, target) and move Q_{k-1} to Q_k; theta holds Q's parameters."""
+        ...
+
+
+def apply_transform(transform: Transform, theta: Array | None, X: Array) -> Array:
+    """z (n_components, n_samples) of feature-major X."""
+    assert theta is not None
+    if type(transform).apply is Linear.apply:  # in the kernel, whose bits depend on no library's threads
+        Q = np.ascontiguousarray(theta, dtype=np.float64)
+        return _kernels.linear_outputs(Q, np.zeros(len(Q)), np.ascontiguousarray(X)).astype(X.dtype, copy=False)
+    return np.ascontiguousarray(transform.apply(theta, X.T).T, dtype=X.dtype)
+
+
+def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:
+    """Leaf coefficients (n_basis, n_outputs) of least weighted squared error plus ``ridge`` times their squares."""
+    target, weight = (np.ascontiguousarray(a, dtype=basis.dtype) for a in (target, weight))
+    _, _, gram, cross = _kernels.moments(np.ascontiguousarray(basis), target, weight, n_threads, centred=False)
+    gram[np.diag_indices_from(gram)] += ridge
+    return np.stack([_kernels.solve_with_inverse(gram, row)[0] for row in cross], axis=1).astype(basis.dtype)

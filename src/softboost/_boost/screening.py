@@ -1,0 +1,67 @@
+"""Which columns a recipe looks at: those that a pilot run depends on, and pairs whose product goes with the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost import _kernels
+from softboost.losses import SquaredError
+
+from .boosting import Path, boost
+from .greedy import GreedyTrees
+from .learner import TrainingData, evenly_spaced
+
+__all__ = ["paired_columns", "pilot_ranking"]
+
+Array = NDArray[Any]
+PILOT = GreedyTrees(depth=2, shallower=False, sharpness=(4.0,), ridge=(1.0,))
+PILOT_ROUNDS = 40
+MAX_PAIRED = 300  # columns up to which all their products are looked at
+N_PAIRS = 3
+PAIR_MARGIN = 0.25  # standard errors beyond the largest that chance is expected to give
+
+
+def pilot_ranking(data: TrainingData, target: Array) -> Array:
+    """Columns by how much a short pilot run depends on them, most first; ties by column number."""
+    data, target = data.thinned(), evenly_spaced(target)
+    path = Path("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
+    pilot = boost(path, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
+    effects = pilot.effects(data)
+    assert effects is not None
+    order = np.argsort(-effects, kind="stable")
+    return order[effects[order] > 0].astype(np.int32)
+
+
+def paired_columns(data: TrainingData, target: Array) -> Array:
+    """Columns whose product goes with the target by more than chance does among so many products, strongest first.
+
+    Growing a tree does not find such a pair: neither column says anything alone.
+    """
+    data, target = data.thinned(), evenly_spaced(target)
+    n_columns, n = data.X.shape
+    if not 2 <= n_columns <= MAX_PAIRED or n < 20:
+        return np.empty(0, dtype=np.int32)
+    weight = np.full(n, 1.0 / n) if data.weight is None else data.weight / data.weight.sum()
+    X = np.clip(data.X, -2.0, 2.0).astype(np.float64)  # so that it is not a few rows far out that say so
+    X -= np.sum(X * weight, axis=1, keepdims=True)
+
+    def sums(row_weight: Array, Z: Array) -> Array:
+        """Sum over rows of row_weight z_i z_j for all pairs of columns."""
+        weighted, by_row = np.ascontiguousarray(Z * row_weight), np.ascontiguousarray(Z.T)
+        return _kernels.linear_outputs(weighted, np.zeros(n_columns), by_row, data.n_threads)
+
+    variance = sums(weight, X**2) - sums(weight, X) ** 2
+    strength = np.zeros((n_columns, n_columns))
+    for residual in target.astype(np.float64):
+        residual = residual - np.sum(weight * residual)
+        covariance = sums(weight * residual, X)
+        strength = np.maximum(strength, covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-30))
+    first, second = np.triu_indices(n_columns, 1)
+    t = np.sqrt(strength[first, second] * data.total_weight)
+    best = np.argsort(-t, kind="stable")[:N_PAIRS]
+    best = best[t[best] > np.sqrt(2 * np.log(len(t) + 1)) + PAIR_MARGIN]
+    columns = np.column_stack([first[best], second[best]]).ravel()
+    return columns[np.sort(np.unique(columns, return_index=True)[1])].astype(np.int32)
