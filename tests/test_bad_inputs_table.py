@@ -16,7 +16,7 @@ import scipy.sparse
 
 from helpers import Fourier
 from softboost import SoftBoostRegressor, cli, load
-from softboost._model_file import PREFIX, dumps, loads, sealed
+from softboost._file.container import PREFIX, dumps, loads, sealed
 from softboost.forecast import ExponentiallyWeightedMean, Forecaster, Log, RollingMean
 from softboost.losses import Huber, Quantile, Tweedie
 from softboost.online import OnlineSoftBoostRegressor

@@ -9,12 +9,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import TimeSeriesSplit
 
-from softboost import SoftBoostRegressor, _choice
+from softboost import SoftBoostRegressor
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns
-from softboost._choice import Fit, Series, Units, candidate_paths, combine, convex_weights, wanders
-from softboost._choice_rows import lags_of_columns
+from softboost._choice import choose as _choice
+from softboost._choice.choose import Fit, candidate_paths, combine, convex_weights
+from softboost._choice.rows import Series, lags_of_columns, wanders
 from softboost._data.folds import make_folds
+from softboost._data.units import Units
 from softboost._linear.anchor import find_anchor
 from softboost._linear.autoregression import STIFFNESS, fit_autoregression
 from softboost._linear.models import fit_linear_models

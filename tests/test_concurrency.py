@@ -17,7 +17,7 @@ import pytest
 
 from softboost import SoftBoostRegressor
 from softboost._benchmarks import serving
-from softboost._model_file import dumps, loads
+from softboost._file.container import dumps, loads
 from softboost.forecast import Forecaster
 from softboost.presets import bsdt_q
 

@@ -103,7 +103,7 @@ def test_interrupt_leaves_the_model_as_it_was(kind, n_jobs):
         model.set_params(**more, n_jobs=n_jobs)
         first, fitted = model, pickle.dumps(model)
         try:
-            say_when_inside(("boosting.py", "_choice.py"))
+            say_when_inside(("boosting.py", "choose.py"))
             while True:  # again, should one fit be quicker than the signal
                 model.fit(rows, target)
                 model = first
@@ -212,7 +212,7 @@ def test_interrupts_never_leave_half_a_row_in_an_online_model():
     n_times = 15
     process = start(
         """
-        from softboost._model_file import dumps
+        from softboost._file.container import dumps
         from softboost.online import OnlineSoftBoostRegressor
 
         def row(i):

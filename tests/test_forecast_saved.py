@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from softboost import SoftBoostRegressor, load
-from softboost._model_file import dumps, loads
-from softboost._model_values import ModelFileError
+from softboost._file.container import dumps, loads
+from softboost._file.values import ModelFileError
 from softboost.forecast import (
     Differences,
     ExpandingMean,

@@ -19,9 +19,10 @@ from sklearn.tree import DecisionTreeRegressor
 import softboost
 from fuzz.harness import fuzz
 from helpers import Fourier, quartic, quartic_gradient
-from softboost import SoftBoostRegressor, _model_values, load
-from softboost._model_file import FORMAT_VERSION, MAGIC, PREFIX, dumps, loads, sealed
-from softboost._model_values import ModelFileError
+from softboost import SoftBoostRegressor, load
+from softboost._file import values as _model_values
+from softboost._file.container import FORMAT_VERSION, MAGIC, PREFIX, dumps, loads, sealed
+from softboost._file.values import ModelFileError
 from softboost._regressor import SoftBoostRegressor as RegressorClass
 from softboost.forecast import Forecaster
 from softboost.losses import LOSSES, Huber, Loss, Quantile, Tweedie

@@ -13,9 +13,11 @@ from threadpoolctl import threadpool_limits
 
 import softboost
 from softboost import SoftBoostRegressor, _kernels
-from softboost._online_growth import BoostedTrees
-from softboost._online_parts import DriftTest, Experts, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
+from softboost._linear.recursive import RecursiveLeastSquares
+from softboost._model.drift import DriftTest
 from softboost.online import OnlineSoftBoostRegressor
+from softboost.online._growth import BoostedTrees
+from softboost.online._parts import Experts, RowEncoder, RunningUnits, SoftTrees
 
 NAMES = ("a", "b", "c", "d")
 

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from helpers import Fourier
 from softboost import SoftBoostRegressor
-from softboost._onnx import onnx_model
+from softboost._file.onnx import onnx_model
 from softboost.losses import Loss
 from softboost.presets import bsdt, bsdt_q
 from softboost.transforms import Diagonal, Linear

@@ -8,8 +8,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import softboost
-from softboost import SoftBoostRegressor, _recent
-from softboost._model_file import dumps, loads
+from softboost import SoftBoostRegressor
+from softboost._file.container import dumps, loads
+from softboost._model import partial_fit as _recent
 from softboost.losses import LOSSES
 
 NOISE = 0.2

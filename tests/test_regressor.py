@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import helpers
 from softboost import SoftBoostRegressor
-from softboost._task import REACH
+from softboost._model.bounds import REACH
 from softboost.transforms import Linear
 
 each_model = pytest.mark.parametrize("make", helpers.MODEL_TABLE)

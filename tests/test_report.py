@@ -13,7 +13,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from softboost import _choice, _demo, report
+from softboost import _demo, report
+from softboost._choice import choose as _choice
 from softboost.forecast import _backtest
 from softboost.inspection import _plots
 from softboost.report import Page, _ticks, bar_chart, heat_map, line_chart

@@ -23,7 +23,7 @@ from softboost import SoftBoostRegressor
 from softboost.forecast import Forecaster
 from softboost.online import OnlineSoftBoostRegressor
 from softboost.presets import bsdt_q
-from softboost._model_file import dumps
+from softboost._file.container import dumps
 
 rng = np.random.default_rng(0)
 if "--noise" in sys.argv:  # what ran before must not matter

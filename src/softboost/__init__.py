@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from ._model_file import load
+from ._file.container import load
 from ._regressor import SoftBoostRegressor
 
 __all__ = ["SoftBoostRegressor", "__version__", "load"]

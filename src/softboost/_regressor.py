@@ -17,18 +17,21 @@ from ._boost.boosting import Boosted, Path, boost
 from ._boost.gradient import GradientTrees, NoisyTrees
 from ._boost.greedy import GreedyTrees
 from ._boost.hard_trees import HardTrees, make_hard_trees
-from ._choice import Choice, Member, Series, candidate_paths, choose, fit_member, wanders
-from ._choice_rows import lags_of_columns
-from ._data.checks import check_choice, check_flag, check_integer, check_number, resolve_n_threads
+from ._boost.watch import Watch
+from ._choice.choose import Choice, candidate_paths, choose, fit_member
+from ._choice.rows import ROWS_TO_KNOW_A_SERIES, Series, lags_of_columns, wanders
+from ._data.checks import check_choice, check_columns, check_flag, check_integer, check_number, resolve_n_threads
 from ._data.folds import make_folds
-from ._ensemble import Ensemble
+from ._data.task import Task
+from ._file.codecs.state import register_estimator
+from ._file.container import save as save_model
+from ._file.onnx import write_onnx
 from ._kernels import MAX_DEPTH
-from ._model_file import save as save_model
-from ._model_state import register_estimator
-from ._onnx import write_onnx
-from ._recent import CORRECTION, Recent
+from ._model.bounds import limited_units, prediction_bounds
+from ._model.ensemble import Ensemble
+from ._model.member import Member
+from ._model.partial_fit import CORRECTION, Recent
 from ._runtime.progress import Progress
-from ._task import Task, Watch, check_columns
 from .losses import Loss, make_loss
 from .transforms import Linear, Transform, make_transform
 
@@ -301,7 +304,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         state = self._fit_task(rows, None)
         anchor = _anchor_column(state["members_"])
         if anchor == _anchor_column(self.members_):  # the range of rows that are no longer kept still counts
-            state["_raw_bounds"] = rows.bounds(anchor, self._raw_bounds)
+            state["_raw_bounds"] = prediction_bounds(rows, anchor, self._raw_bounds)
         return state
 
     def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
@@ -310,7 +313,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         plain = len(paths) == 1 and not linear_level and self.n_estimators != AUTO
         if plain or self.early_stopping:
             return self._fit_plain(task, paths[0], previous)
-        lags = lags_of_columns(*task.first_rows()) if linear_level else None
+        lags = lags_of_columns(*task.first_rows(ROWS_TO_KNOW_A_SERIES)) if linear_level else None
         task.in_time_order = lags is not None
         series = None if lags is None else Series(lags, wanders(y))
         forward = series is not None and series.wandering
@@ -400,7 +403,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     ) -> dict[str, Any]:
         anchor = _anchor_column(members)
         # a model that was chosen for a table extrapolates so far; one of changes, and one fixed by hand, anywhere
-        units = task.units if choice is None or anchor is not None else task.limited_units()
+        units = task.units if choice is None or anchor is not None else limited_units(task)
         ensemble = Ensemble.build(members, units)
         return {
             **task.header,
@@ -414,7 +417,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             "n_estimators_": ensemble.n_rounds,
             "n_outputs_": len(task.units.y_spread),
             "_y_ndim": task.y_ndim,
-            "_raw_bounds": task.bounds(anchor, bounds_before),
+            "_raw_bounds": prediction_bounds(task, anchor, bounds_before),
             "_ensemble": ensemble,
         }
 

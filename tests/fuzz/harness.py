@@ -33,8 +33,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 import softboost
 from softboost import SoftBoostRegressor
-from softboost._model_file import PREFIX, dumps, loads, sealed
-from softboost._model_values import ModelFileError
+from softboost._file.container import PREFIX, dumps, loads, sealed
+from softboost._file.values import ModelFileError
 from softboost.forecast import (
     Differences,
     ExpandingMean,

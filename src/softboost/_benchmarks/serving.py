@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from softboost import SoftBoostRegressor
-from softboost._onnx import onnx_model
+from softboost._file.onnx import onnx_model
 
 THREADS = (1, 2, 4, 8)
 REQUESTS = (1, 100, 10_000)  # rows each

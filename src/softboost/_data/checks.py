@@ -12,14 +12,19 @@ import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from .columns import is_frame, read_array, read_frame
 
 __all__ = [
     "check_choice",
+    "check_columns",
     "check_flag",
     "check_integer",
     "check_number",
     "check_weight",
+    "check_y",
     "hinted",
     "resolve_n_threads",
     "resolve_seed",
@@ -143,3 +148,35 @@ def resolve_seed(random_state: Any) -> int:
         raise ValueError(
             f"random_state={random_state!r} is neither None, nor an integer, nor a RandomState or Generator"
         ) from None
+
+
+KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C"}
+
+
+def check_columns(model: Any, X: Any, categorical_features: Any, *, reset: bool) -> tuple[Array, dict[int, Array]]:
+    """X as a float matrix with NaN for what is missing, and its category columns; names and width are checked."""
+    with hinted():
+        if is_frame(X):
+            validate_data(model, X, skip_check_array=True, reset=reset)
+            matrix, categories = read_frame(X, categorical_features)
+            return check_array(matrix, estimator=model, input_name="X", **KINDS), categories
+        numeric, categories = read_array(X, categorical_features)
+        return validate_data(model, numeric, reset=reset, **KINDS), categories
+
+
+def check_y(y: Any, X: Array) -> tuple[Array, int]:
+    """y as (n_outputs, n_samples) of X's precision, and the number of dimensions it came with."""
+    if y is None:
+        raise ValueError("This SoftBoostRegressor estimator requires y to be passed, but the target y is None.")
+    with hinted():
+        y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=True, input_name="y")
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n_samples,) or (n_samples, n_outputs), got {y.shape}")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    with np.errstate(over="ignore"):
+        cast = np.ascontiguousarray(np.atleast_2d(y.T).astype(X.dtype))
+    if not np.all(np.isfinite(cast)):
+        raise ValueError("y holds values too large for float32, the precision of X; pass X as float64")
+    return cast, y.ndim

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from softboost._data.checks import check_choice, check_flag, check_integer
-from softboost._model_file import save as save_model
+from softboost._file.container import save as save_model
 from softboost._regressor import SoftBoostRegressor
 from softboost._runtime.progress import Progress
 

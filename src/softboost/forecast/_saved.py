@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from softboost._model_settings import conforms
-from softboost._model_values import Codec, Fields, ModelFileError, register
+from softboost._file.codecs.settings import conforms
+from softboost._file.values import Codec, Fields, ModelFileError, register
 from softboost._regressor import SoftBoostRegressor
 
 from . import lag_transforms, target_transforms

@@ -9,8 +9,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import utilsforecast.processing as ufp
 
-from softboost._model_settings import conforms
-from softboost._model_values import Fields
+from softboost._file.codecs.settings import conforms
+from softboost._file.values import Fields
 
 from ._frame import LongFrame, Names, is_panic, read_long, take
 from ._frame_columns import PLAIN, frame_of_columns, kind_of_frame, plain_columns

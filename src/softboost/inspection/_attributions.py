@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from softboost._data.checks import resolve_n_threads
-from softboost._ensemble import Ensemble
+from softboost._model.ensemble import Ensemble
 from softboost._regressor import SoftBoostRegressor
 
 from ._features import feature_names as _names

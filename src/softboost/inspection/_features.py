@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from softboost._choice import Member
+from softboost._model.member import Member
 from softboost._regressor import SoftBoostRegressor
 
 __all__ = [

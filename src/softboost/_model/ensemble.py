@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels
-from ._boost.soft_tree import SoftTree, flattened
-from ._choice import Member, Units
+from softboost import _kernels
+from softboost._boost.soft_tree import SoftTree, flattened
+from softboost._data.units import Units
+
+from .member import Member
 
 __all__ = ["Ensemble"]
 

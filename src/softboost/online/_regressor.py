@@ -26,13 +26,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._data.checks import check_integer, check_number
-from ._model_file import save as save_model
-from ._model_values import Codec, Fields, register
-from ._online_growth import BoostedTrees, TreeGrower
-from ._online_parts import DriftTest, Experts, RecentRows, RecursiveLeastSquares, RowEncoder, RunningUnits, SoftTrees
-from ._online_state import check_range, check_size, pack, unpack, unpack_encoder
-from ._runtime.interrupts import uninterrupted
+from softboost._data.checks import check_integer, check_number
+from softboost._file.container import save as save_model
+from softboost._file.values import Codec, Fields, register
+from softboost._linear.recursive import RecursiveLeastSquares
+from softboost._model.drift import DriftTest
+from softboost._runtime.interrupts import uninterrupted
+
+from ._growth import BoostedTrees, TreeGrower
+from ._parts import Experts, RecentRows, RowEncoder, RunningUnits, SoftTrees
+from ._state import check_range, check_size, pack, unpack, unpack_encoder
 
 __all__ = ["OnlineSoftBoostRegressor"]
 

@@ -1,6 +1,6 @@
 """How the default chooses: several plain boosted paths, judged out of fold and combined.
 
-Level 0 are linear models (``_linear``), level 1 boosted paths (``_boosting``). Every candidate is fitted on each
+Level 0 are linear models (``_linear``), level 1 boosted paths (``_boost``). Every candidate is fitted on each
 fold's training rows and judged on the rows left out. Pooled over folds, these out-of-fold losses choose
 
 1. the stage of each candidate (its penalty, or its number of rounds),
@@ -22,22 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ._boost.boosting import Boosted, Path, boost
-from ._boost.gradient import GradientTrees
-from ._boost.greedy import GreedyTrees
-from ._boost.learner import TrainingData
-from ._boost.screening import paired_columns, pilot_ranking
-from ._boost.soft_tree import SoftTree
-from ._data.units import Units
-from ._linear.anchor import Anchor, find_anchor
-from ._linear.autoregression import fit_autoregression
-from ._linear.models import fit_linear_models
-from ._linear.path import LinearPath
-from ._linear.robust import fit_robust
-from .losses import Loss, SquaredError
-from .transforms import Linear
+from softboost._boost.boosting import Boosted, Path, boost
+from softboost._boost.gradient import GradientTrees
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.learner import TrainingData
+from softboost._boost.screening import paired_columns, pilot_ranking
+from softboost._data.units import Units
+from softboost._linear.anchor import find_anchor
+from softboost._linear.autoregression import fit_autoregression
+from softboost._linear.models import fit_linear_models
+from softboost._linear.path import LinearPath
+from softboost._linear.robust import fit_robust
+from softboost._model.member import Member
+from softboost.losses import Loss, SquaredError
+from softboost.transforms import Linear
 
-__all__ = ["Choice", "Member", "Series", "Units", "candidate_paths", "choose", "fit_member", "wanders"]
+from .rows import Series
+
+__all__ = ["Choice", "candidate_paths", "choose", "fit_member"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
@@ -76,27 +78,6 @@ def candidate_paths(n_samples: float) -> list[Path]:
         Path("dense index", index, one, 8, 0.5, "constant", None),
     ]
     return [path for path in paths if path.narrow is None or n_samples <= MAX_NARROWED_ROWS]
-
-
-@dataclass(frozen=True)
-class Series:
-    """What is known of rows that are a series in time order.
-
-    Attributes
-    ----------
-    lags : ndarray of shape (n_features_in,)
-        How many rows back each column looks; 0 where it is not a lag.
-    wandering : bool
-        Whether the series has no mean that it returns to (see :func:`wanders`).
-    """
-
-    lags: Array
-    wandering: bool
-
-    @property
-    def alone(self) -> bool:
-        """Whether nothing but its own past is known."""
-        return bool(np.all(self.lags > 0))
 
 
 class Fit:
@@ -262,35 +243,6 @@ def _among(columns: Array, others: Array, n_features: int, wanted: bool = True) 
 
 
 @dataclass
-class Member:
-    """One part of the final model: a linear start, the rounds of a boosted path up to ``stage``, and a weight.
-
-    With an ``anchor`` both belong to its view.
-    """
-
-    name: str
-    weight: float
-    stage: int
-    linear: LinearPath
-    boosted: Boosted | None = None
-    anchor: Anchor | None = None
-
-    def linear_on_columns(self) -> LinearPath:
-        """The linear part on X as it came."""
-        return self.linear if self.anchor is None else self.anchor.unview_path(self.linear)
-
-    def trees_on_columns(self) -> list[SoftTree] | None:
-        """The trees on X as it came, transforms and view composed in; None if a transform is not linear."""
-        if self.boosted is None:
-            return []
-        trees = self.boosted.trees_on_columns(self.stage)
-        if trees is None or self.anchor is None:
-            return trees
-        a = self.anchor
-        return [tree.shifted(a.column, a.scale, a.share, a.shift) for tree in trees]
-
-
-@dataclass
 class Choice:
     """What was chosen and why; kept on the fitted model as ``choice_``.
 
@@ -342,27 +294,6 @@ class _Judged:
 
 LEVEL_MODELS = ("constant", "ridge", "lasso", "relaxed", "robust")
 ANCHORED_MODELS = ("zero", "constant", "ridge", "lasso", "relaxed")
-
-
-def wanders(y: Array) -> bool:
-    """Whether a series (n_outputs, n_samples) in time order has no mean that it returns to, as far as can be told.
-
-    With few rows it cannot be told, and then it is safer to think so. One that does is not much farther from its last
-    value than from its mean.
-    """
-    steps = (np.diff(y, axis=1) ** 2).mean(axis=1)
-    return y.shape[1] < 60 or bool(np.any((_kpss(y) > 0.2) & (steps < 1.5 * y.var(axis=1))))
-
-
-def _kpss(y: Array) -> Array:
-    """The statistic of Kwiatkowski, Phillips, Schmidt and Shin for each row of y: large for series that wander."""
-    n = y.shape[1]
-    e = y - y.mean(axis=1, keepdims=True)
-    n_lags = int(4 * (n / 100) ** 0.25)
-    long_run = (e**2).mean(axis=1)
-    for lag in range(1, n_lags + 1):
-        long_run = long_run + 2 * (1 - lag / (n_lags + 1)) * (e[:, lag:] * e[:, :-lag]).sum(axis=1) / n
-    return (np.cumsum(e, axis=1) ** 2).sum(axis=1) / n**2 / np.maximum(long_run, 1e-9 * (e**2).mean(axis=1) + 1e-300)
 
 
 def choose(

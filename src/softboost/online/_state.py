@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._data.checks import check_integer
-from ._online_growth import TreeGrower
-from ._online_parts import RecentRows, RowEncoder
+from softboost._data.checks import check_integer
+
+from ._growth import TreeGrower
+from ._parts import RecentRows, RowEncoder
 
 __all__ = ["check_range", "check_size", "pack", "unpack", "unpack_encoder"]
 

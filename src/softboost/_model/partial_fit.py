@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._boost.boosting import Boosted, Path
-from ._boost.greedy import GreedyTrees
-from ._boost.soft_tree import SoftTree
-from ._choice import Member
-from ._ensemble import Ensemble
-from ._linear.path import LinearPath
-from ._model_values import Codec, Fields, register
-from ._online_parts import DriftTest, RecursiveLeastSquares
-from .losses import Loss
+from softboost._boost.boosting import Boosted, Path
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.soft_tree import SoftTree
+from softboost._linear.path import LinearPath
+from softboost._linear.recursive import RecursiveLeastSquares
+from softboost.losses import Loss
 
-__all__ = ["CORRECTION", "Recent"]
+from .drift import DriftTest
+from .ensemble import Ensemble
+from .member import Member
+
+__all__ = ["CORRECTION", "Basis", "Recent"]
 
 Array = NDArray[Any]
 CORRECTION = "new rows"  # name of the member that holds the correction
@@ -220,9 +221,9 @@ class Recent:
         weight = np.ones(y.shape[1]) if weight is None else weight[-MAX_ROWS:]
         self._follow_curvature(loss.curvature(y, raw))
         values = self.basis.at(X)
-        before = self._coef()
+        before = self.coef()
         for i, row in enumerate(values):
-            truth, now = y[:, i], raw[:, i] + (self._coef() - before) @ row
+            truth, now = y[:, i], raw[:, i] + (self.coef() - before) @ row
             gradient, curvature = loss.gradient(truth, now), loss.curvature(truth, now)
             for o, model in enumerate(self.models):
                 share = min(float(curvature[o]) / self.curvature[o], TALLEST)
@@ -236,7 +237,8 @@ class Recent:
         old = self.curvature
         self.curvature = np.where(old > 0, old + 0.05 * (typical - old), typical)
 
-    def _coef(self) -> Array:
+    def coef(self) -> Array:
+        """Coefficients of the correction, shape (n_outputs, n_basis)."""
         return np.array([model.coef for model in self.models])
 
     def _forget(self, factor: float) -> None:
@@ -246,73 +248,4 @@ class Recent:
     def member(self) -> Member:
         """The correction as a part of the model."""
         assert self.basis is not None
-        return self.basis.member(self._coef().T, self.X.shape[1])
-
-
-def _pack(recent: Recent) -> dict[str, Any]:
-    own = {name: getattr(recent, name) for name in ("X", "y", "weight", "loss", "doubted", "next_fit")}
-    own |= {"n_updates": recent.n_updates, "drift": dict(vars(recent.drift)), "basis": None}
-    if recent.basis is not None:
-        own["basis"] = {
-            "trees": recent.basis.trees,
-            "columns": recent.basis.columns,
-            "coef": recent._coef(),
-            "covariance": np.array([model.covariance for model in recent.models]),
-            "curvature": recent.curvature,
-        }
-    return own
-
-
-def _unpack(f: Fields) -> Recent:
-    weight = f.array("weight", "f", (None,))
-    n = len(weight)
-    X, y = f.array("X", "f", (n, None), finite=False), f.array("y", "f", (n, None))
-    if n > MAX_ROWS or np.isinf(X).any() or not (weight > 0).all():
-        raise f.error("the rows kept are too many, infinite or of no weight")
-    recent = Recent(
-        X, y, weight, f.array("loss", "f", (n,), finite=False), f.take("doubted", bool),
-        f.integer("next_fit", 0, 2**53), f.integer("n_updates", 0, 2**53),
-    )  # fmt: skip
-    drift = Fields(f.take("drift", dict), f"{f.where}.drift")
-    recent.drift.count = drift.integer("count", 0, 2**53)
-    for name in ("fast", "slow", "variance"):
-        value = drift.number(name)
-        if not 0 <= value <= LARGEST:
-            raise drift.error(f"{name} must be from 0 to {LARGEST}, got {value}")
-        setattr(recent.drift, name, value)
-    drift.done()
-    basis = f.take("basis", (dict, type(None)))
-    if basis is not None:
-        _unpack_basis(Fields(basis, f"{f.where}.basis"), recent)
-    return recent
-
-
-def _unpack_basis(f: Fields, recent: Recent) -> None:
-    n_columns, n_outputs = recent.X.shape[1], recent.y.shape[1]
-    trees = f.take("trees", list)
-    for tree in trees:
-        if not isinstance(tree, SoftTree) or tree.leaf_values.shape[1] != n_outputs or tree.leaf_weights is not None:
-            raise f.error("trees must be a list of soft trees with constant leaves, a value for each output")
-        if tree.columns.size and tree.columns.max() >= n_columns:
-            raise f.error(f"a tree looks at column {tree.columns.max()} of {n_columns}")
-    recent.basis = Basis(trees, f.array("columns", "i", (None,), below=n_columns))
-    prior = recent.basis.prior()
-    n_basis = len(prior)
-    if n_basis > MAX_LEAVES + 1 + MAX_COLUMNS:
-        raise f.error(f"{n_basis} coefficients are too many")
-    coef = f.array("coef", "f", (n_outputs, n_basis))
-    covariance = f.array("covariance", "f", (n_outputs, n_basis, n_basis))
-    recent.curvature = f.array("curvature", "f", (n_outputs,))
-    if (
-        max(np.abs(coef).max(initial=0.0), np.abs(covariance).max(initial=0.0)) > LARGEST
-        or (recent.curvature < 0).any()
-    ):
-        raise f.error("coefficients, covariances or curvatures are out of range")
-    for o in range(n_outputs):
-        model = RecursiveLeastSquares(prior, FORGETTING)
-        model.coef, model.covariance = coef[o].copy(), covariance[o].copy()
-        recent.models.append(model)
-    f.done()
-
-
-register(Recent, Codec(_pack, _unpack))
+        return self.basis.member(self.coef().T, self.X.shape[1])

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels
-from ._boost.soft_tree import SoftTree, flattened
-from ._online_parts import RecentRows, RunningUnits, SoftTrees
+from softboost import _kernels
+from softboost._boost.soft_tree import SoftTree, flattened
+
+from ._parts import RecentRows, RunningUnits, SoftTrees
 
 __all__ = ["BoostedTrees", "GrownTree", "TreeGrower", "grow_tree"]
 

@@ -1,4 +1,4 @@
-"""The parts of an online model: rows to vectors, running units, recent rows, least squares, soft trees, experts.
+"""The parts of an online model: rows to vectors, running units, recent rows, soft trees, experts.
 
 Every part holds arrays and plain values alone, so that a model is saved by writing them down.
 """
@@ -13,18 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels
-
-__all__ = [
-    "DriftTest",
-    "Experts",
-    "RecentRows",
-    "RecursiveLeastSquares",
-    "RowEncoder",
-    "RunningUnits",
-    "Slot",
-    "SoftTrees",
-]
+__all__ = ["Experts", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees"]
 
 Array = NDArray[Any]
 Slot = tuple[Any, str | None]  # name of the feature; the category, or the part of a date, or None for a number
@@ -167,65 +156,6 @@ class RecentRows:
         return (self.end - self.n_rows + np.arange(self.n_rows)) % len(self.y)
 
 
-class RecursiveLeastSquares:
-    """Ridge regression, one row at a time, with forgetting; the covariance never exceeds its prior.
-
-    Parameters
-    ----------
-    prior : ndarray of shape (n_basis,)
-        Variance of each coefficient before any row; the inverse of a ridge.
-    forgetting : float
-        Weight of a row relative to the one after it, in (0, 1].
-    """
-
-    def __init__(self, prior: Array, forgetting: float) -> None:
-        self.prior, self.forgetting = prior, forgetting
-        self.coef = np.zeros(len(prior))
-        self.covariance = np.diag(prior)
-
-    def grow(self, prior: Array) -> None:
-        """Add coefficients at the end."""
-        n = len(self.prior)
-        self.prior = np.concatenate([self.prior, prior])
-        covariance = np.diag(self.prior)
-        covariance[:n, :n] = self.covariance
-        self.covariance = covariance
-        self.coef = np.concatenate([self.coef, np.zeros(len(prior))])
-
-    def update(self, basis: Array, error: float, weight: float) -> None:
-        """Take in a row whose prediction before it was wrong by ``error`` (truth minus prediction)."""
-        gain, variance = _kernels.rls_update(self.covariance, basis, self.forgetting / weight)
-        if not variance >= 0.0:  # rounding has spoilt the covariance
-            self.covariance = np.diag(self.prior)
-            return
-        self.coef += gain * (error / (self.forgetting / weight + variance))
-
-    def forget(self, factor: float) -> None:
-        """Let the covariance grow by a factor, up to the prior in every coefficient."""
-        grown = np.maximum(np.diag(self.covariance) * factor, 1e-300)
-        shrink = np.sqrt(np.minimum(1.0, self.prior / grown) * factor)
-        self.covariance *= shrink[:, None] * shrink  # one product, so that it stays symmetric to the last bit
-
-    def solve(self, basis: Array, target: Array, weight: Array) -> None:
-        """Start again from the rows of ``basis`` (n_rows, n_basis), oldest first."""
-        weight = weight * self.forgetting ** np.arange(len(target) - 1, -1, -1)
-        active = np.flatnonzero(basis.any(axis=0))  # the others stay at their prior
-        self.coef, self.covariance = np.zeros(len(self.prior)), np.diag(self.prior)
-        if not len(active):
-            return
-        part = np.ascontiguousarray(basis[:, active].T)
-        *_, information, cross = _kernels.moments(part, target[None], weight, centred=False)
-        information[np.diag_indices_from(information)] += 1.0 / self.prior[active]
-        self.coef[active], self.covariance[np.ix_(active, active)] = _kernels.solve_with_inverse(information, cross[0])
-
-    def replace(self, places: slice, coef: Array, variance: float) -> None:
-        """Give some coefficients new meanings, values and a variance; they start independent of the others."""
-        self.coef[places] = coef
-        self.covariance[places] = 0.0
-        self.covariance[:, places] = 0.0
-        np.fill_diagonal(self.covariance[places, places], variance)
-
-
 class SoftTrees:
     """A fixed number of soft trees of one depth, each on a few components of z, with leaves linear in them.
 
@@ -348,23 +278,3 @@ class Experts:
         """Go on in units in which everything is ``factor`` times as large."""
         self.levels *= factor
         self.losses *= factor**2
-
-
-class DriftTest:
-    """Says when the mean error of the last thirty rows is far above that of the last five hundred."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.fast = self.slow = self.variance = 0.0
-
-    def update(self, error: float) -> bool:
-        error = min(abs(error), 5.0)
-        self.count += 1
-        self.fast += (error - self.fast) / min(self.count, 30)
-        step, rate = error - self.slow, 1.0 / min(self.count, 500)
-        self.slow += rate * step
-        self.variance += rate * ((1.0 - rate) * step * step - self.variance)
-        if self.count <= 100 or self.fast <= self.slow + 5.0 * math.sqrt(self.variance / 60.0):
-            return False
-        self.__init__()  # type: ignore[misc]
-        return True

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ._model_values import DEFAULT_MEMORY, DTYPES, Budget, Decoder, Encoder, ModelFileError
+from .values import DEFAULT_MEMORY, DTYPES, Budget, Decoder, Encoder, ModelFileError
 
 __all__ = ["dumps", "load", "loads", "save", "sealed", "write_atomically"]
 

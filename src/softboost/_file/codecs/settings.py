@@ -16,16 +16,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
-from . import losses, transforms
-from ._boost.boosting import Path
-from ._boost.gradient import GradientTrees, NoisyTrees
-from ._boost.greedy import GreedyTrees
-from ._boost.hard_trees import HardTrees
-from ._choice import Choice
-from ._kernels import MAX_DEPTH
-from ._model_values import Codec, Fields, ModelFileError, register, register_base
-from .losses import Loss
-from .transforms import Diagonal, Linear, Transform
+from softboost import losses, transforms
+from softboost._boost.boosting import Path
+from softboost._boost.gradient import GradientTrees, NoisyTrees
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.hard_trees import HardTrees
+from softboost._choice.choose import Choice
+from softboost._file.values import Codec, Fields, ModelFileError, register, register_base
+from softboost._kernels import MAX_DEPTH
+from softboost.losses import Loss
+from softboost.transforms import Diagonal, Linear, Transform
 
 __all__ = ["PARAMETER_KINDS", "SCALARS", "attributes", "conforms", "register_learner"]
 

@@ -11,21 +11,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ._boost.boosting import Boosted, Path
-from ._boost.hard_trees import HardTree, make_hard_trees
-from ._boost.soft_tree import SoftTree
-from ._choice import Choice, Member
-from ._data.columns import Columns
-from ._data.units import Units
-from ._ensemble import Ensemble
-from ._kernels import FARTHEST, MAX_DEPTH
-from ._linear.anchor import Anchor
-from ._linear.path import LinearPath
-from ._model_settings import PARAMETER_KINDS, SCALARS, attributes, conforms
-from ._model_values import Codec, Fields, register
-from ._recent import Recent
-from .losses import Loss
-from .transforms import Diagonal, Linear, Transform
+from softboost._boost.boosting import Boosted, Path
+from softboost._boost.hard_trees import HardTree, make_hard_trees
+from softboost._boost.soft_tree import SoftTree
+from softboost._choice.choose import Choice
+from softboost._data.columns import Columns
+from softboost._data.units import Units
+from softboost._file.values import Codec, Fields, register
+from softboost._kernels import FARTHEST, MAX_DEPTH
+from softboost._linear.anchor import Anchor
+from softboost._linear.path import LinearPath
+from softboost._model.ensemble import Ensemble
+from softboost._model.member import Member
+from softboost._model.partial_fit import Recent
+from softboost.losses import Loss
+from softboost.transforms import Diagonal, Linear, Transform
+
+from .settings import PARAMETER_KINDS, SCALARS, attributes, conforms
 
 __all__ = ["register_estimator"]
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._boost.soft_tree import SoftTree
-from ._ensemble import Ensemble
-from ._model_file import write_atomically
-from .losses import Gamma, Loss, Poisson, Tweedie
+from softboost._boost.soft_tree import SoftTree
+from softboost._model.ensemble import Ensemble
+from softboost.losses import Gamma, Loss, Poisson, Tweedie
+
+from .container import write_atomically
 
 __all__ = ["write_onnx"]
 

@@ -1,0 +1,76 @@
+"""Follows a plain fit round by round: losses, early stopping and progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost._data.task import Rows, Task
+from softboost._runtime.progress import Progress
+
+from .boosting import Boosted
+
+__all__ = ["Watch"]
+
+Array = NDArray[Any]
+
+
+class Watch:
+    """Follows a plain fit round by round: losses, early stopping, progress, and the rounds so far for Ctrl-C.
+
+    Attributes
+    ----------
+    results : dict of str to list of float
+        Loss after every round on the training rows and, if there are any, on the rows held out; units of y.
+    best_round : int
+        Round of least loss on the rows held out; 0 where there are none.
+    """
+
+    def __init__(self, model: Any, task: Task, train: Rows, held: Rows | None, n_rounds: int) -> None:
+        self.settings, self.task = model, task
+        self.rows = {"train": train} if held is None else {"train": train, "validation": held}
+        self.results: dict[str, list[float]] = {name: [] for name in self.rows}
+        self.start: Any = None
+        self.model: Boosted | None = None
+        self.best_round, self.best = 0, np.inf
+        self._raw: dict[str, Array] = {}
+        self._X: dict[str, Array] = {}
+        self.progress = Progress(bool(model.verbose), n_rounds, "boosting", keep=True)
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that are complete and recorded."""
+        return len(self.results["train"])
+
+    def begin(self, start: Any) -> None:
+        """Called with the linear model that boosting starts from."""
+        self.start = start
+
+    def __call__(self, model: Boosted) -> bool:
+        self.model = model
+        while self.n_rounds < len(model.rounds):  # more than one where a warm start goes on from earlier rounds
+            k = self.n_rounds
+            values = {name: self._losses_after(model, k, name) for name in reversed(self.rows)}
+            for name, (own, _) in values.items():
+                self.results[name].append(own)
+            if "validation" in values and values["validation"][1] < self.best - self.settings.tol:
+                self.best, self.best_round = values["validation"][1], k + 1
+            self.progress.step(", ".join(f"{name} {self.results[name][-1]:.4g}" for name in self.rows))
+        return self.settings.early_stopping and self.n_rounds - self.best_round >= self.settings.n_iter_no_change
+
+    def _losses_after(self, model: Boosted, k: int, name: str) -> tuple[float, float]:
+        """Loss after round k in the units of y and in working units; the latter make ``tol`` free of scale."""
+        X, y, weight = self.rows[name]
+        if name not in self._raw:
+            self._raw[name] = self.start.predict(X)[0]
+            self._X[name] = np.ascontiguousarray(X[model.columns])
+        theta, tree = model.rounds[k]
+        self._raw[name] = self._raw[name] + model._add(self._X[name], theta, tree, self.task.n_threads)
+        raw = self._raw[name]
+        return self.task.mean_loss(y, raw, weight), self.task.train_loss.mean(y, raw, weight)
+
+    def close(self) -> None:
+        """Close the progress bar."""
+        self.progress.close()

@@ -1,0 +1,1 @@
+"""The self-choosing default: candidates judged out of fold and combined."""

@@ -1,0 +1,73 @@
+"""Recursive least squares: ridge regression, one row at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost import _kernels
+
+__all__ = ["RecursiveLeastSquares"]
+
+Array = NDArray[Any]
+
+
+class RecursiveLeastSquares:
+    """Ridge regression, one row at a time, with forgetting; the covariance never exceeds its prior.
+
+    Parameters
+    ----------
+    prior : ndarray of shape (n_basis,)
+        Variance of each coefficient before any row; the inverse of a ridge.
+    forgetting : float
+        Weight of a row relative to the one after it, in (0, 1].
+    """
+
+    def __init__(self, prior: Array, forgetting: float) -> None:
+        self.prior, self.forgetting = prior, forgetting
+        self.coef = np.zeros(len(prior))
+        self.covariance = np.diag(prior)
+
+    def grow(self, prior: Array) -> None:
+        """Add coefficients at the end."""
+        n = len(self.prior)
+        self.prior = np.concatenate([self.prior, prior])
+        covariance = np.diag(self.prior)
+        covariance[:n, :n] = self.covariance
+        self.covariance = covariance
+        self.coef = np.concatenate([self.coef, np.zeros(len(prior))])
+
+    def update(self, basis: Array, error: float, weight: float) -> None:
+        """Take in a row whose prediction before it was wrong by ``error`` (truth minus prediction)."""
+        gain, variance = _kernels.rls_update(self.covariance, basis, self.forgetting / weight)
+        if not variance >= 0.0:  # rounding has spoilt the covariance
+            self.covariance = np.diag(self.prior)
+            return
+        self.coef += gain * (error / (self.forgetting / weight + variance))
+
+    def forget(self, factor: float) -> None:
+        """Let the covariance grow by a factor, up to the prior in every coefficient."""
+        grown = np.maximum(np.diag(self.covariance) * factor, 1e-300)
+        shrink = np.sqrt(np.minimum(1.0, self.prior / grown) * factor)
+        self.covariance *= shrink[:, None] * shrink  # one product, so that it stays symmetric to the last bit
+
+    def solve(self, basis: Array, target: Array, weight: Array) -> None:
+        """Start again from the rows of ``basis`` (n_rows, n_basis), oldest first."""
+        weight = weight * self.forgetting ** np.arange(len(target) - 1, -1, -1)
+        active = np.flatnonzero(basis.any(axis=0))  # the others stay at their prior
+        self.coef, self.covariance = np.zeros(len(self.prior)), np.diag(self.prior)
+        if not len(active):
+            return
+        part = np.ascontiguousarray(basis[:, active].T)
+        *_, information, cross = _kernels.moments(part, target[None], weight, centred=False)
+        information[np.diag_indices_from(information)] += 1.0 / self.prior[active]
+        self.coef[active], self.covariance[np.ix_(active, active)] = _kernels.solve_with_inverse(information, cross[0])
+
+    def replace(self, places: slice, coef: Array, variance: float) -> None:
+        """Give some coefficients new meanings, values and a variance; they start independent of the others."""
+        self.coef[places] = coef
+        self.covariance[places] = 0.0
+        self.covariance[:, places] = 0.0
+        np.fill_diagonal(self.covariance[places, places], variance)

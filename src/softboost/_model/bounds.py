@@ -1,0 +1,70 @@
+"""How far predictions, and columns as the model sees them, may leave their training range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost._data.task import Task
+from softboost._data.units import Units
+from softboost._kernels import FARTHEST
+
+__all__ = ["limited_units", "prediction_bounds"]
+
+Array = NDArray[Any]
+REACH = 3.0  # predictions, and columns as the model sees them, leave their training range by at most so many widths
+MAX_GROWTH = 0.25  # how many widths predicted changes of a series may leave theirs, where those have been growing
+
+
+def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """The range of each row of values, and ``reach`` of its widths on both sides.
+
+    ``before`` is what this gave for earlier values; the range then is that of all.
+    """
+    low, high = values.min(axis=1).astype(np.float64), values.max(axis=1).astype(np.float64)
+    if before is not None:
+        width = (before[1] - before[0]) * (reach / (1 + 2 * reach))
+        low, high = np.minimum(low, before[0] + width), np.maximum(high, before[1] - width)
+    with np.errstate(over="ignore"):
+        return low - reach * (high - low), high + reach * (high - low)
+
+
+def _growth(changes: Array) -> float:
+    """By how much changes (n_outputs, n_samples) in time order are larger in the second half, up to MAX_GROWTH."""
+    largest = float(np.abs(changes).max())
+    if not 0 < largest < np.inf:
+        return 0.0
+    early, late = (float(np.abs(half / largest).mean()) for half in np.array_split(changes, 2, axis=1))
+    return min(max(late / early - 1, 0.0), MAX_GROWTH) if early > 0 else 0.0
+
+
+def prediction_bounds(task: Task, column: int | None, before: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """Raw predictions are kept within three widths of the targets' range beyond that range.
+
+    A model of changes since ``column`` predicts no change beyond those of the training rows, or, in a series whose
+    changes grew from its first half to its second, so much beyond. ``before`` are the bounds of rows learned
+    earlier; the range then is that of all rows.
+    """
+    n_outputs = task.y.shape[0]
+    if not (task.bounded and task.loss.scales_with_y):
+        return np.full(n_outputs, -np.inf), np.full(n_outputs, np.inf)
+    y = task.y.astype(np.float64)
+    if column is None:
+        return _widened(y, REACH, before)
+    level = task.encoded[:, column].astype(np.float64)
+    changes = y - np.where(np.isnan(level), task.units.centre[column], level)
+    low, high = _widened(changes, _growth(changes) if task.in_time_order else 0.0, None)
+    return (low, high) if before is None else (np.minimum(low, before[0]), np.maximum(high, before[1]))
+
+
+def limited_units(task: Task) -> Units:
+    """The units with limits of the columns, REACH widths beyond their range on these and all earlier rows."""
+    if not task.bounded:
+        return task.units
+    units = task.units
+    before = None if units.low is None or units.high is None else (units.low, units.high)
+    low, high = _widened(task.standardised()[0], REACH, before)
+    return replace(units, low=np.maximum(low, -FARTHEST), high=np.minimum(high, FARTHEST))

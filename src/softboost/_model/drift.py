@@ -1,0 +1,32 @@
+"""A test for drift in the errors of a model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+__all__ = ["DriftTest"]
+
+Array = NDArray[Any]
+
+
+class DriftTest:
+    """Says when the mean error of the last thirty rows is far above that of the last five hundred."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.fast = self.slow = self.variance = 0.0
+
+    def update(self, error: float) -> bool:
+        error = min(abs(error), 5.0)
+        self.count += 1
+        self.fast += (error - self.fast) / min(self.count, 30)
+        step, rate = error - self.slow, 1.0 / min(self.count, 500)
+        self.slow += rate * step
+        self.variance += rate * ((1.0 - rate) * step * step - self.variance)
+        if self.count <= 100 or self.fast <= self.slow + 5.0 * math.sqrt(self.variance / 60.0):
+            return False
+        self.__init__()  # type: ignore[misc]
+        return True

@@ -1,0 +1,5 @@
+"""Learning from streams, one row at a time: :class:`OnlineSoftBoostRegressor`."""
+
+from ._regressor import OnlineSoftBoostRegressor
+
+__all__ = ["OnlineSoftBoostRegressor"]
