@@ -15,7 +15,8 @@ import pytest
 import scipy.sparse
 
 from helpers import Fourier
-from softboost import SoftBoostRegressor, cli, load
+from softboost import SoftBoostRegressor, load
+from softboost._cli import main as cli
 from softboost._file.container import PREFIX, dumps, loads, sealed
 from softboost.forecast import ExponentiallyWeightedMean, Forecaster, Log, RollingMean
 from softboost.losses import Huber, Quantile, Tweedie

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
 from softboost import SoftBoostRegressor
-from softboost._boost import boosting as _boosting
+from softboost._boost import boosting
 from softboost._boost.boosting import Path, boost
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
@@ -58,7 +58,7 @@ def test_rounds_of_the_kernel_are_those_of_the_loop_bit_for_bit(dtype):
     X, y = arrays(dtype=dtype, n_outputs=2)
     path = PATHS[0].values[0]
     whole, watched = run(path, X, y), run(path, X, y, after_round=lambda m: False)
-    assert isinstance(whole.rounds, _boosting.KernelRounds)
+    assert isinstance(whole.rounds, boosting.KernelRounds)
     assert isinstance(watched.rounds, list)
     assert_array_equal(whole.outputs(X), watched.outputs(X))
     for (_, a), (_, b) in zip(whole.rounds, watched.rounds, strict=True):
@@ -148,7 +148,7 @@ def test_columns_are_those_given():
 def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
     X, y = arrays(300)
     whole = run(Path("p", GreedyTrees(), None, 12, 0.3), X, y)
-    monkeypatch.setattr(_boosting, "MAX_ROWS_PER_TREE", 100)
+    monkeypatch.setattr(boosting, "MAX_ROWS_PER_TREE", 100)
     parts = run(Path("p", GreedyTrees(), None, 12, 0.3), X, y)
     error = [np.mean((y - m.outputs(X).sum(axis=0)) ** 2) for m in (whole, parts)]
     assert len(parts.rounds) == 12

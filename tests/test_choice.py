@@ -12,7 +12,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from softboost import SoftBoostRegressor
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns
-from softboost._choice import choose as _choice
+from softboost._choice import choose
 from softboost._choice.choose import Fit, candidate_paths, combine, convex_weights
 from softboost._choice.rows import Series, lags_of_columns, wanders
 from softboost._data.folds import make_folds
@@ -80,13 +80,13 @@ def test_every_fixed_parameter_is_kept_and_all_fixed_is_one_plain_fit():
 @pytest.mark.parametrize("cv", [None, TimeSeriesSplit(4), 4])
 def test_no_fold_is_trained_on_rows_after_those_it_is_judged_on(monkeypatch, cv):
     seen = []
-    original = _choice.Fit.__init__
+    original = choose.Fit.__init__
 
     def spy(self, X, y, *args, **kwargs):
         seen.append(np.asarray(y[0]))
         original(self, X, y, *args, **kwargs)
 
-    monkeypatch.setattr(_choice.Fit, "__init__", spy)
+    monkeypatch.setattr(choose.Fit, "__init__", spy)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60.0)  # y tells the row
     SoftBoostRegressor(shuffle=False, cv=cv, standardize=False).fit(X, y)
@@ -516,8 +516,8 @@ def test_richer_level_needs_more_than_its_noise():
     rng = np.random.default_rng(4)
     y = rng.normal(size=(1, 100))
 
-    def judged(name: str, prediction: np.ndarray) -> _choice._Judged:
-        return _choice._Judged(name, False, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
+    def judged(name: str, prediction: np.ndarray) -> choose._Judged:
+        return choose._Judged(name, False, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
 
     constant = judged("constant", np.zeros_like(y))
     lucky = judged("ridge", 0.02 * y)  # better, but hardly
@@ -544,7 +544,7 @@ def test_a_series_alone_leaves_its_autoregression_for_persistence_sooner():
 
     def weight_of(name: str, series: Series | None, first: np.ndarray = 0.8 * y, second: np.ndarray = better) -> float:
         candidates = [
-            _choice._Judged(model, True, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
+            choose._Judged(model, True, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
             for model, prediction in (("autoregression", first), (name, second))
         ]
         return combine(candidates, [], y, None, SquaredError(), True, series)[1]

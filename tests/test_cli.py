@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from softboost import _tables, cli
-from softboost._tables import TableError, guess_frequency, read_series
+from softboost._cli import main as cli
+from softboost._cli import series_file
+from softboost._cli.series_file import TableError, guess_frequency, read_series
 
 
 def run(*args):
@@ -94,7 +95,7 @@ def test_failures_are_one_line_and_a_code(monkeypatch, capsys, error, status):
     def fail(args):
         raise error
 
-    command = cli.Command("fail", "always", "softboost.cli", lambda parser: None, fail)
+    command = cli.Command("fail", "always", "softboost._cli", lambda parser: None, fail)
     monkeypatch.setattr(cli, "COMMANDS", (command,))
     assert run("fail") == status
     out, err = capsys.readouterr()
@@ -484,8 +485,8 @@ def test_names_of_columns_do_not_depend_on_case(tmp_path):
 
 
 def test_numbers_with_commas():
-    assert [_tables._as_number(t) for t in ("1,5", "1,500.25", "-2", "1e3")] == [1.5, 1500.25, -2, 1000]
-    assert np.isnan([_tables._as_number(t) for t in ("", "x", "inf", "1,2,3x")]).all()
+    assert [series_file._as_number(t) for t in ("1,5", "1,500.25", "-2", "1e3")] == [1.5, 1500.25, -2, 1000]
+    assert np.isnan([series_file._as_number(t) for t in ("", "x", "inf", "1,2,3x")]).all()
 
 
 # -- completion ----------------------------------------------------------------------------------------------------

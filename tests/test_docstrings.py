@@ -18,7 +18,6 @@ from softboost import datasets
 
 MODULES = [
     "softboost",
-    "softboost.cli",
     "softboost.datasets",
     "softboost.forecast",
     "softboost.forecast.lag_transforms",

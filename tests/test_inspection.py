@@ -6,7 +6,7 @@ import pytest
 
 from softboost import SoftBoostRegressor
 from softboost._boost.soft_tree import SoftTree
-from softboost._demo import synthetic_task
+from softboost._cli.demo import synthetic_task
 from softboost.forecast import Backtest
 from softboost.inspection import (
     _attributions,

@@ -20,7 +20,7 @@ import softboost
 from fuzz.harness import fuzz
 from helpers import Fourier, quartic, quartic_gradient
 from softboost import SoftBoostRegressor, load
-from softboost._file import values as _model_values
+from softboost._file import values
 from softboost._file.container import FORMAT_VERSION, MAGIC, PREFIX, dumps, loads, sealed
 from softboost._file.values import ModelFileError
 from softboost._regressor import SoftBoostRegressor as RegressorClass
@@ -321,14 +321,14 @@ class Bundle:
 
 class TestOtherKinds:
     def test_plug_in_with_a_codec(self, monkeypatch):
-        monkeypatch.setattr(_model_values, "_CODECS", dict(_model_values._CODECS))
-        monkeypatch.setattr(_model_values, "_TAGS", dict(_model_values._TAGS))
+        monkeypatch.setattr(values, "_CODECS", dict(values._CODECS))
+        monkeypatch.setattr(values, "_TAGS", dict(values._TAGS))
 
         def unpack(fields):
             return Bundle(fields.take("models", list), fields.array("window", "f", (3,)))
 
-        monkeypatch.setattr(_model_values, "_MODELS", set(_model_values._MODELS))
-        _model_values.register(Bundle, _model_values.Codec(vars, unpack), model=True)
+        monkeypatch.setattr(values, "_MODELS", set(values._MODELS))
+        values.register(Bundle, values.Codec(vars, unpack), model=True)
         (one, X), unfitted = fitted("linear"), SoftBoostRegressor(depth=3)
         data = dumps(Bundle([one, unfitted, one], np.arange(3.0)))
         again = loads(data)
@@ -598,8 +598,8 @@ class TestOldFiles:
         for data in (path.read_bytes() for path in files):
             header = json.loads(data[PREFIX.size : PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]])
             found |= tags(header["model"])
-        plain = set(_model_values.Decoder([], {}, _model_values.Budget()).plain)
-        assert found == plain | set(_model_values._CODECS)
+        plain = set(values.Decoder([], {}, values.Budget()).plain)
+        assert found == plain | set(values._CODECS)
 
     def test_format_is_as_documented(self):
         """A reader written from the documentation alone finds the same numbers."""

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 import softboost
 from softboost import SoftBoostRegressor
 from softboost._file.container import dumps, loads
-from softboost._model import partial_fit as _recent
+from softboost._model import partial_fit
 from softboost.losses import LOSSES
 
 NOISE = 0.2
@@ -78,7 +78,7 @@ def test_follows_a_drift(start):
 
 
 def test_a_thousand_calls_keep_the_size(monkeypatch):
-    monkeypatch.setattr(_recent, "MAX_ROWS", 300)
+    monkeypatch.setattr(partial_fit, "MAX_ROWS", 300)
     X, y = make_rows(2100)
     model = make_plain(n_estimators=5).partial_fit(X[:100], y[:100])
     sizes = []

@@ -13,8 +13,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from softboost import _demo, report
-from softboost._choice import choose as _choice
+from softboost import report
+from softboost._choice import choose
+from softboost._cli import demo as demo_command
 from softboost.forecast import _backtest
 from softboost.inspection import _plots
 from softboost.report import Page, _ticks, bar_chart, heat_map, line_chart
@@ -147,8 +148,8 @@ def test_ticks_are_few_round_and_inside(low, high):
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     steps = []
-    summary = _demo.run(folder / "report.html", steps.append)
-    assert len(steps) == _demo.n_steps()
+    summary = demo_command.run(folder / "report.html", steps.append)
+    assert len(steps) == demo_command.n_steps()
     return folder, summary
 
 
@@ -163,9 +164,9 @@ def test_demo_beats_what_it_is_compared_with(demo):
 
 
 def test_every_name_of_a_choice_is_explained():
-    names = {path.name for path in _choice.candidate_paths(100)} | set(_choice.LEVEL_MODELS)
+    names = {path.name for path in choose.candidate_paths(100)} | set(choose.LEVEL_MODELS)
     names |= {"persistence", "drift", "autoregression"}
-    assert names <= set(_demo.CANDIDATES)
+    assert names <= set(demo_command.CANDIDATES)
 
 
 def test_demo_page_holds_every_part(demo):

@@ -9,8 +9,8 @@ import pytest
 from joblib import Parallel, delayed, effective_n_jobs
 
 from softboost._benchmarks import speed
+from softboost._cli.main import main
 from softboost._data.checks import resolve_n_threads
-from softboost.cli import main
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import instructions

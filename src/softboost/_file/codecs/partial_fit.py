@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softboost._boost.soft_tree import SoftTree
 from softboost._file.values import Codec, Fields, register
 from softboost._linear.recursive import RecursiveLeastSquares
 from softboost._model import partial_fit
 from softboost._model.partial_fit import FORGETTING, LARGEST, MAX_COLUMNS, MAX_LEAVES, Basis, Recent
-
-Array = NDArray[Any]
 
 
 def _pack(recent: Recent) -> dict[str, Any]:

@@ -17,14 +17,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ._benchmarks.peers import PEERS
-from ._benchmarks.task import Task
-from ._regressor import SoftBoostRegressor
-from .datasets import make_synthetic
-from .forecast import Forecaster
-from .inspection import describe_features, importances
-from .report import Page, bar_chart, heat_map, line_chart
-from .transforms import Linear
+from softboost._benchmarks.peers import PEERS
+from softboost._benchmarks.task import Task
+from softboost._regressor import SoftBoostRegressor
+from softboost.datasets import make_synthetic
+from softboost.forecast import Forecaster
+from softboost.inspection import describe_features, importances
+from softboost.report import Page, bar_chart, heat_map, line_chart
+from softboost.transforms import Linear
 
 __all__ = ["SUNSPOTS", "run", "sunspot_task", "synthetic_task"]
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._console import short_number, text_table
-from ._tables import SeriesFile, TableError, guess_frequency, read_series
-from .forecast import Backtest, Differences, Forecaster
-from .report import Page, line_chart
+from softboost.forecast import Backtest, Differences, Forecaster
+from softboost.report import Page, line_chart
+
+from .console import short_number, text_table
+from .series_file import SeriesFile, TableError, guess_frequency, read_series
 
 __all__ = ["add_backtest_arguments", "add_forecast_arguments", "backtest", "forecast"]
 

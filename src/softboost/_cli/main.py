@@ -25,8 +25,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from . import _completion
-from ._console import Console, text_table
+from . import completion
+from .console import Console, text_table
 
 __all__ = ["build_parser", "main"]
 
@@ -72,16 +72,16 @@ def _demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from . import _demo  # noqa: PLC0415 - commands import what they need
+    from . import demo  # noqa: PLC0415 - commands import what they need
 
     console = Console(args.quiet)
-    with console.bar(_demo.n_steps()) as bar:
+    with console.bar(demo.n_steps()) as bar:
 
         def progress(text: str) -> None:
             bar.set_description_str(text, refresh=False)
             bar.update()
 
-        summary = _demo.run(args.out, progress)
+        summary = demo.run(args.out, progress)
     if args.json:
         console.result(json.dumps(summary, indent=2))
         return 0
@@ -100,23 +100,23 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _forecast_arguments(parser: argparse.ArgumentParser) -> None:
-    importlib.import_module("softboost._commands").add_forecast_arguments(parser)
+    importlib.import_module("softboost._cli.forecast").add_forecast_arguments(parser)
     _add_common(parser)
 
 
 def _backtest_arguments(parser: argparse.ArgumentParser) -> None:
-    importlib.import_module("softboost._commands").add_backtest_arguments(parser)
+    importlib.import_module("softboost._cli.forecast").add_backtest_arguments(parser)
     _add_common(parser)
 
 
 def _forecast(args: argparse.Namespace) -> int:
     console = Console(args.quiet)
-    return int(importlib.import_module("softboost._commands").forecast(args, console.note, console.result))
+    return int(importlib.import_module("softboost._cli.forecast").forecast(args, console.note, console.result))
 
 
 def _backtest(args: argparse.Namespace) -> int:
     console = Console(args.quiet)
-    return int(importlib.import_module("softboost._commands").backtest(args, console.note, console.result))
+    return int(importlib.import_module("softboost._cli.forecast").backtest(args, console.note, console.result))
 
 
 # -- commands of other modules ---------------------------------------------------------------------------------------
@@ -244,11 +244,11 @@ def _reproduce(args: argparse.Namespace) -> int:
 
 
 def _completion_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_completion.SHELLS, help="the shell to write for")
+    parser.add_argument("shell", choices=completion.SHELLS, help="the shell to write for")
 
 
 def _complete(args: argparse.Namespace) -> int:
-    Console().result(_completion.script(build_parser(), args.shell))
+    Console().result(completion.script(build_parser(), args.shell))
     return 0
 
 
@@ -256,7 +256,7 @@ COMMANDS = (
     Command(
         "demo",
         "fit on data that ships with the package, compare, and write a page",
-        "softboost._demo",
+        "softboost._cli.demo",
         _demo_arguments,
         _demo,
         ("softboost demo", "softboost demo --out /tmp/report.html", "softboost demo --json --quiet"),
@@ -304,7 +304,7 @@ COMMANDS = (
     Command(
         "completion",
         "the script that completes this command in a shell",
-        "softboost._completion",
+        "softboost._cli.completion",
         _completion_arguments,
         _complete,
         (

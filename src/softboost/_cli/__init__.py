@@ -1,0 +1,1 @@
+"""The ``softboost`` command: the frame in :mod:`main`, and one module a command."""
