@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import helpers
 from softboost import SoftBoostRegressor
 from softboost._boost import boosting
-from softboost._boost.boosting import Path, boost
+from softboost._boost.boosting import Recipe, boost
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
@@ -20,32 +20,32 @@ def arrays(n_samples=80, dtype=np.float64, n_outputs=1, seed=0):
     return np.ascontiguousarray(X.T).astype(dtype), np.ascontiguousarray(np.atleast_2d(y.T)).astype(dtype)
 
 
-def run(path, X, y, loss=None, weight=None, **kwargs):
+def run(recipe, X, y, loss=None, weight=None, **kwargs):
     loss = loss or SquaredError()
-    return boost(path, X, y, weight, loss, np.zeros_like(y), rng=np.random.default_rng(0), **kwargs)
+    return boost(recipe, X, y, weight, loss, np.zeros_like(y), rng=np.random.default_rng(0), **kwargs)
 
 
-PATHS = [
-    pytest.param(Path("greedy", GreedyTrees(), None, 6, 0.3), id="greedy"),
-    pytest.param(Path("random", GradientTrees(n_steps=30), None, 6, 0.5), id="random"),
-    pytest.param(Path("linear", GradientTrees(n_steps=30), Linear(3, n_steps=30), 6, 0.5), id="linear"),
-    pytest.param(Path("own", GradientTrees(), helpers.Fourier(n_steps=20), 6, 0.5), id="user's own"),
+RECIPES = [
+    pytest.param(Recipe("greedy", GreedyTrees(), None, 6, 0.3), id="greedy"),
+    pytest.param(Recipe("random", GradientTrees(n_steps=30), None, 6, 0.5), id="random"),
+    pytest.param(Recipe("linear", GradientTrees(n_steps=30), Linear(3, n_steps=30), 6, 0.5), id="linear"),
+    pytest.param(Recipe("own", GradientTrees(), helpers.Fourier(n_steps=20), 6, 0.5), id="user's own"),
 ]
 
 
 @pytest.mark.parametrize("dtype", helpers.DTYPES)
-@pytest.mark.parametrize("path", PATHS)
-def test_each_tree_is_fitted_to_what_the_earlier_ones_leave_over(path, dtype, monkeypatch):
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_tree_is_fitted_to_what_the_earlier_ones_leave_over(recipe, dtype, monkeypatch):
     X, y = arrays(dtype=dtype)
     targets = []
-    real = type(path.learner).fit
+    real = type(recipe.learner).fit
 
     def spying(self, data, target, transform, theta, rng):
         targets.append(target.copy())
         return real(self, data, target, transform, theta, rng)
 
-    monkeypatch.setattr(type(path.learner), "fit", spying)
-    model = run(path, X, y, after_round=lambda m: False)
+    monkeypatch.setattr(type(recipe.learner), "fit", spying)
+    model = run(recipe, X, y, after_round=lambda m: False)
     outputs = model.outputs(X)
     tolerance = 1e-4 if dtype == np.float32 else 1e-10
     assert len(targets) == 6
@@ -56,8 +56,8 @@ def test_each_tree_is_fitted_to_what_the_earlier_ones_leave_over(path, dtype, mo
 @pytest.mark.parametrize("dtype", helpers.DTYPES)
 def test_rounds_of_the_kernel_are_those_of_the_loop_bit_for_bit(dtype):
     X, y = arrays(dtype=dtype, n_outputs=2)
-    path = PATHS[0].values[0]
-    whole, watched = run(path, X, y), run(path, X, y, after_round=lambda m: False)
+    recipe = RECIPES[0].values[0]
+    whole, watched = run(recipe, X, y), run(recipe, X, y, after_round=lambda m: False)
     assert isinstance(whole.rounds, boosting.KernelRounds)
     assert isinstance(watched.rounds, list)
     assert_array_equal(whole.outputs(X), watched.outputs(X))
@@ -72,7 +72,7 @@ def test_effects_tell_columns_that_are_needed_from_those_that_fit_noise():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 100))
     y = (np.abs(X[3]) + X[7] + 0.2 * rng.normal(size=100))[None]
-    model = run(Path("p", GreedyTrees(), None, 30, 0.3), X, y - y.mean())
+    model = run(Recipe("p", GreedyTrees(), None, 30, 0.3), X, y - y.mean())
     effects = model.effects(TrainingData(X, None))
     assert set(np.argsort(-effects)[:2]) == {3, 7}
     assert len({column for _, tree in model.rounds for column in tree.columns}) > 4  # it used others too
@@ -83,48 +83,48 @@ def test_effects_tell_columns_that_are_needed_from_those_that_fit_noise():
 
 def test_effects_go_through_a_linear_transform_and_no_other():
     X, y = arrays()
-    by_hand = run(PATHS[2].values[0], X, y)
+    by_hand = run(RECIPES[2].values[0], X, y)
     effects = by_hand.effects(TrainingData(X, None))
     for j in range(len(X)):
         without = X.copy()
         without[j] = 0
         change = (by_hand.outputs(X) - by_hand.outputs(without)).sum(axis=0)
         assert_allclose(effects[j], np.mean(change**2), rtol=1e-9)
-    assert run(PATHS[3].values[0], X, y).effects(TrainingData(X, None)) is None
+    assert run(RECIPES[3].values[0], X, y).effects(TrainingData(X, None)) is None
 
 
-@pytest.mark.parametrize("path", [row for row in PATHS if row.values[0].transform is not None])
-def test_transform_is_carried_from_round_to_round(path, monkeypatch):
+@pytest.mark.parametrize("recipe", [row for row in RECIPES if row.values[0].transform is not None])
+def test_transform_is_carried_from_round_to_round(recipe, monkeypatch):
     X, y = arrays()
     given = []
-    real = type(path.learner).fit
+    real = type(recipe.learner).fit
 
     def spying(self, data, target, transform, theta, rng):
         given.append(theta.copy())
         return real(self, data, target, transform, theta, rng)
 
-    monkeypatch.setattr(type(path.learner), "fit", spying)
-    model = run(path, X, y)
+    monkeypatch.setattr(type(recipe.learner), "fit", spying)
+    model = run(recipe, X, y)
     thetas = [theta for theta, _ in model.rounds]
     for k in range(1, 6):
         assert_array_equal(given[k], thetas[k - 1])
         assert np.any(thetas[k] != thetas[k - 1])
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_training_loss_falls(path):
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_training_loss_falls(recipe):
     X, y = arrays()
     losses = []
-    model = run(path, X, y, after_round=lambda m: bool(losses.append(m.train_loss[-1])))
+    model = run(recipe, X, y, after_round=lambda m: bool(losses.append(m.train_loss[-1])))
     assert_allclose(losses[-1], 0.5 * np.mean((y - model.outputs(X).sum(axis=0)) ** 2), rtol=1e-8)
     assert np.all(np.diff([0.5 * np.mean(y**2), *losses]) < 0)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_going_on_from_earlier_rounds_keeps_them(path):
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_going_on_from_earlier_rounds_keeps_them(recipe):
     X, y = arrays()
-    first = run(path, X, y)
-    longer = Path(path.name, path.learner, path.transform, 9, path.learning_rate)
+    first = run(recipe, X, y)
+    longer = Recipe(recipe.name, recipe.learner, recipe.transform, 9, recipe.learning_rate)
     start = first.outputs(X).sum(axis=0)
     second = boost(longer, X, y, None, SquaredError(), start, rng=np.random.default_rng(1), previous=first)
     assert len(first.rounds) == 6
@@ -134,22 +134,22 @@ def test_going_on_from_earlier_rounds_keeps_them(path):
 
 def test_boosting_stops_when_told():
     X, y = arrays()
-    model = run(PATHS[0].values[0], X, y, after_round=lambda m: len(m.rounds) == 2)
+    model = run(RECIPES[0].values[0], X, y, after_round=lambda m: len(m.rounds) == 2)
     assert len(model.rounds) == 2
 
 
 def test_columns_are_those_given():
     X, y = arrays()
-    model = run(PATHS[0].values[0], X, y, columns=np.array([1, 3], dtype=np.int32))
+    model = run(RECIPES[0].values[0], X, y, columns=np.array([1, 3], dtype=np.int32))
     for tree in model.trees_on_columns(6):
         assert set(tree.columns) <= {1, 3}
 
 
 def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
     X, y = arrays(300)
-    whole = run(Path("p", GreedyTrees(), None, 12, 0.3), X, y)
+    whole = run(Recipe("p", GreedyTrees(), None, 12, 0.3), X, y)
     monkeypatch.setattr(boosting, "MAX_ROWS_PER_TREE", 100)
-    parts = run(Path("p", GreedyTrees(), None, 12, 0.3), X, y)
+    parts = run(Recipe("p", GreedyTrees(), None, 12, 0.3), X, y)
     error = [np.mean((y - m.outputs(X).sum(axis=0)) ** 2) for m in (whole, parts)]
     assert len(parts.rounds) == 12
     assert error[1] < 0.3 * np.var(y)
@@ -164,8 +164,8 @@ def test_every_loss_falls_in_both_precisions(loss, dtype):
     loss = loss.rescaled(y, 1.0)
     losses = []
     start = np.full_like(y, loss.fit_intercept_only(y[0], None))
-    path = Path("p", GreedyTrees(), None, 6, 0.3)
-    model = boost(path, X, y, None, loss, start, after_round=lambda m: bool(losses.append(m.train_loss[-1])))
+    recipe = Recipe("p", GreedyTrees(), None, 6, 0.3)
+    model = boost(recipe, X, y, None, loss, start, after_round=lambda m: bool(losses.append(m.train_loss[-1])))
     assert model.rounds[0][1].leaf_values.dtype == dtype
     assert losses[-1] < loss.mean(y, start, None)
     assert np.all(np.isfinite(losses))
@@ -175,8 +175,8 @@ def test_leaves_refitted_to_absolute_error_are_near_medians():
     rng = np.random.default_rng(0)
     x = np.repeat([-1.0, 1.0], 100)[None]
     y = np.where(x > 0, 2.0, -1.0) + rng.exponential(size=(1, 200))
-    path = Path("p", GreedyTrees(depth=1, leaves="constant", sharpness=(100.0,), ridge=(1e-3,)), None, 30, 0.5)
-    model = run(path, x, y, make_loss("absolute_error"))
+    recipe = Recipe("p", GreedyTrees(depth=1, leaves="constant", sharpness=(100.0,), ridge=(1e-3,)), None, 30, 0.5)
+    model = run(recipe, x, y, make_loss("absolute_error"))
     prediction = model.outputs(x).sum(axis=0)[0]
     assert prediction[0] == pytest.approx(np.median(y[0, :100]), abs=0.1)
     assert prediction[-1] == pytest.approx(np.median(y[0, 100:]), abs=0.1)
@@ -186,8 +186,8 @@ def test_leaves_refitted_to_absolute_error_are_near_medians():
 def test_poisson_finds_the_level_from_zero(level):
     X, _ = arrays(100)
     y = np.random.default_rng(0).poisson(level * 50, size=(1, 100)) / 50.0 + 1e-9
-    path = Path("p", GreedyTrees(), None, 60, 0.5)
-    raw = run(path, X, y, make_loss("poisson")).outputs(X).sum(axis=0)
+    recipe = Recipe("p", GreedyTrees(), None, 60, 0.5)
+    raw = run(recipe, X, y, make_loss("poisson")).outputs(X).sum(axis=0)
     assert np.mean(np.exp(raw)) == pytest.approx(np.mean(y), rel=0.3)
 
 

@@ -13,7 +13,7 @@ from softboost import SoftBoostRegressor
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns
 from softboost._choice import choose
-from softboost._choice.choose import Fit, candidate_paths, combine, convex_weights
+from softboost._choice.choose import Fit, candidate_recipes, combine, convex_weights
 from softboost._choice.rows import Series, lags_of_columns, wanders
 from softboost._data.folds import make_folds
 from softboost._data.units import Units
@@ -214,7 +214,7 @@ def test_paths_go_again_over_the_columns_that_they_needed():
 def test_needed_columns_are_those_of_the_whole_path_however_many_of_its_rounds_are_chosen():
     X, y, _, _ = even_task(0)
     X, y = np.ascontiguousarray(X.T), y[None] - y.mean()
-    paths = candidate_paths(100)
+    paths = candidate_recipes(100)
     first = paths[0]
     units = Units(np.zeros(50), np.ones(50), np.zeros(1), np.ones(1))
     fit = Fit(X, y, None, units, SquaredError(), 1, paths=paths)
@@ -238,8 +238,8 @@ def test_number_of_threads_changes_no_bit_where_rounds_are_watched_and_where_not
 
 
 def test_few_column_paths_are_for_levels_and_not_for_very_many_rows():
-    assert any(path.narrow for path in candidate_paths(20_000))
-    assert not any(path.narrow for path in candidate_paths(20_001))
+    assert any(path.narrow for path in candidate_recipes(20_000))
+    assert not any(path.narrow for path in candidate_recipes(20_001))
     X, y = lagged_series(np.cumsum(np.random.default_rng(0).normal(size=140)), 30)
     model = SoftBoostRegressor(shuffle=False).fit(X, y)
     assert "anchored trees" in model.choice_.stages

@@ -164,7 +164,7 @@ def test_demo_beats_what_it_is_compared_with(demo):
 
 
 def test_every_name_of_a_choice_is_explained():
-    names = {path.name for path in choose.candidate_paths(100)} | set(choose.LEVEL_MODELS)
+    names = {path.name for path in choose.candidate_recipes(100)} | set(choose.LEVEL_MODELS)
     names |= {"persistence", "drift", "autoregression"}
     assert names <= set(demo_command.CANDIDATES)
 

@@ -346,7 +346,7 @@ def forecast_with(transform, lags, **settings):
     model = SoftBoostRegressor(4, 0.5, feature_transform=transform, random_state=0)
     forecaster = Forecaster("MS", 3, model, lags=lags, date_features=["month"], scope="local", **settings).fit(df)
     (learned,) = forecaster.fitted_.models
-    return forecaster.predict(), learned.models[0].members_[0].boosted.path.transform
+    return forecaster.predict(), learned.models[0].members_[0].boosted.recipe.transform
 
 
 @pytest.mark.parametrize(("make", "strategy"), [(rnn, "recursive"), (lstm, "direct"), (cnn, "recursive")])

@@ -1,4 +1,4 @@
-"""SoftBoostRegressor: the scikit-learn estimator around one boosted path or the choice among several."""
+"""SoftBoostRegressor: the scikit-learn estimator around one boosted model or the choice among several."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._boost.boosting import Boosted, Path, boost
+from ._boost.boosting import Boosted, Recipe, boost
 from ._boost.gradient import GradientTrees, NoisyTrees
 from ._boost.greedy import GreedyTrees
 from ._boost.hard_trees import HardTrees, make_hard_trees
 from ._boost.watch import Watch
-from ._choice.choose import Choice, candidate_paths, choose, fit_member
+from ._choice.choose import Choice, candidate_recipes, choose, fit_member
 from ._choice.rows import ROWS_TO_KNOW_A_SERIES, Series, lags_of_columns, wanders
 from ._data.checks import check_choice, check_columns, check_flag, check_integer, check_number, resolve_n_threads
 from ._data.folds import make_folds
@@ -48,7 +48,7 @@ _KEEP_ROUNDS = (
 class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     r"""Gradient boosting with soft trees and learned features.
 
-    Without arguments the model chooses its own structure, rounds and regularisation: it runs several boosted paths
+    Without arguments the model chooses its own structure, rounds and regularisation: it runs several boosted models
     and linear starts out of fold and combines those that help; ``choice_`` says which. Every parameter left at
     ``"auto"`` is part of that choice, every other value is kept to. With none at ``"auto"`` the fit is one plain run
     of boosting:
@@ -118,15 +118,15 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     n_estimators_ : int
-        Rounds of the fitted model (of its longest path).
+        Rounds of the fitted model (of its longest member).
     choice_ : Choice or None
         What was chosen out of fold and how it scored; None for plain fits.
     members_ : list of Member
-        The paths of the final model with their weights.
+        The parts of the final model with their weights.
     trees_ : list of SoftTree
-        Trees of the path of largest weight, round by round, on z = Q_k x.
+        Trees of the member of largest weight, round by round, on z = Q_k x.
     transforms_ : list of ndarray
-        Q_k of that path, round by round; empty without a transform.
+        Q_k of that member, round by round; empty without a transform.
     feature_importances_ : ndarray of shape (n_features_in_,)
         How much each column moves the prediction; sums to one.
     evals_result_ : dict
@@ -309,10 +309,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
         X, y, weight = task.standardised()
-        paths, linear_level = self._paths(task)
-        plain = len(paths) == 1 and not linear_level and self.n_estimators != AUTO
+        recipes, linear_level = self._recipes(task)
+        plain = len(recipes) == 1 and not linear_level and self.n_estimators != AUTO
         if plain or self.early_stopping:
-            return self._fit_plain(task, paths[0], previous)
+            return self._fit_plain(task, recipes[0], previous)
         lags = lags_of_columns(*task.first_rows(ROWS_TO_KNOW_A_SERIES)) if linear_level else None
         task.in_time_order = lags is not None
         series = None if lags is None else Series(lags, wanders(y))
@@ -324,7 +324,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:
             members, choice = choose(
-                X, y, weight, task.train_loss, paths, folds, task.units,
+                X, y, weight, task.train_loss, recipes, folds, task.units,
                 linear_level=linear_level, series=series,
                 fixed_rounds=self.n_estimators != AUTO, seed=task.seed, n_threads=task.n_threads,
                 progress=progress.step,
@@ -338,29 +338,29 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         state["evals_result_"] = _staged_losses(state["_ensemble"], task)
         return state
 
-    def _fit_plain(self, task: Task, path: Path, previous: dict[str, Any] | None) -> dict[str, Any]:
-        """One path on all rows, with early stopping, warm start and Ctrl-C."""
+    def _fit_plain(self, task: Task, recipe: Recipe, previous: dict[str, Any] | None) -> dict[str, Any]:
+        """One recipe on all rows, with early stopping, warm start and Ctrl-C."""
         train, held = task.hold_out(self)
         X, y, weight = train
-        watch = Watch(self, task, train, held, path.n_estimators)
+        watch = Watch(self, task, train, held, recipe.n_estimators)
         before = previous["_raw_bounds"] if previous is not None else None
         old = previous["members_"][0] if previous is not None else None
         try:
             if old is not None:
-                member = self._continued(task, X, y, weight, path, old, watch)
+                member = self._continued(task, X, y, weight, recipe, old, watch)
             else:
                 member = fit_member(
-                    X, y, weight, task.train_loss, path, task.units,
+                    X, y, weight, task.train_loss, recipe, task.units,
                     seed=task.seed, n_threads=task.n_threads, after_round=watch,
                 )  # fmt: skip
         except KeyboardInterrupt:
             done = watch.n_rounds
-            stopped = f"fit was stopped after {done} of {path.n_estimators} rounds"
+            stopped = f"fit was stopped after {done} of {recipe.n_estimators} rounds"
             if not self.warm_start or watch.model is None:
                 advice = "set warm_start=True to keep the rounds done so far on Ctrl-C, then call fit again to go on"
                 advice = "call fit again to start anew" if self.warm_start else advice
                 raise KeyboardInterrupt(f"{stopped}. The model is as it was before; {advice}.") from None
-            member = Member(path.name, 1.0, done, watch.start, watch.model)
+            member = Member(recipe.name, 1.0, done, watch.start, watch.model)
             self._take(self._state(task, [member], None, watch.results, before))
             raise KeyboardInterrupt(f"{stopped}, which are kept; call fit again to go on.") from None
         finally:
@@ -370,27 +370,27 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         return self._state(task, [member], None, watch.results, before)
 
     def _continued(
-        self, task: Task, X: Array, y: Array, weight: Array | None, path: Path, old: Member, watch: Watch
+        self, task: Task, X: Array, y: Array, weight: Array | None, recipe: Recipe, old: Member, watch: Watch
     ) -> Member:
         assert old.boosted is not None
-        _check_unchanged(old.boosted, path, task.loss, make_loss(self.loss))
+        _check_unchanged(old.boosted, recipe, task.loss, make_loss(self.loss))
         watch.begin(old.linear)
         start = old.linear.predict(X)[0]
         added = old.boosted.outputs(X, task.n_threads)[: old.stage].sum(axis=0) if old.stage else 0.0
         before = replace(old.boosted, rounds=old.boosted.rounds[: old.stage])
         model = boost(
-            path, X, y, weight, task.train_loss, (start + added).astype(X.dtype),
+            recipe, X, y, weight, task.train_loss, (start + added).astype(X.dtype),
             columns=old.boosted.columns, rng=np.random.default_rng([task.seed, old.stage]), n_threads=task.n_threads,
             previous=before, after_round=watch,
         )  # fmt: skip
         watch(model)  # the losses of the earlier rounds, where none was added
-        return Member(path.name, 1.0, len(model.rounds), old.linear, model)
+        return Member(recipe.name, 1.0, len(model.rounds), old.linear, model)
 
     def _fit_constant(self, task: Task, y: Array) -> dict[str, Any]:
         """Too few rows to judge anything on: predict the best constant."""
-        path = Path("constant", GreedyTrees(), n_estimators=0)
+        recipe = Recipe("constant", GreedyTrees(), n_estimators=0)
         X, _, weight = task.standardised()
-        member = fit_member(X, y, weight, task.train_loss, path, task.units, seed=task.seed, n_threads=1)
+        member = fit_member(X, y, weight, task.train_loss, recipe, task.units, seed=task.seed, n_threads=1)
         return self._state(task, [member], Choice(weights={"constant": 1.0}, stages={"constant": 0}), {})
 
     def _state(
@@ -462,21 +462,21 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
                     f"{name}={value!r} is for soft trees only; leave it at 'auto' or use weak_learner='soft'"
                 )
 
-    def _paths(self, task: Task) -> tuple[list[Path], bool]:
-        """Candidate paths under what the user fixed, and whether linear models compete with them."""
-        paths = candidate_paths(task.total_weight)
+    def _recipes(self, task: Task) -> tuple[list[Recipe], bool]:
+        """Candidate recipes under what the user fixed, and whether linear models compete with them."""
+        recipes = candidate_recipes(task.total_weight)
         automatic = isinstance(self.feature_transform, str) and self.feature_transform == AUTO
         transform = None if automatic else self._transform(task)
         hard = make_hard_trees(self.weak_learner)
         if hard is not None:
-            paths = self._hard_paths(hard, [None, Linear()] if automatic else [transform])
+            recipes = self._hard_recipes(hard, [None, Linear()] if automatic else [transform])
         elif not automatic:
-            paths = self._paths_for(paths, transform)
-        paths = [self._under_user(path) for path in paths]
-        unique: list[Path] = []
-        for path in paths:
-            if not any(replace(path, name=other.name) == other for other in unique):
-                unique.append(path)
+            recipes = self._recipes_for(recipes, transform)
+        recipes = [self._under_user(recipe) for recipe in recipes]
+        unique: list[Recipe] = []
+        for recipe in recipes:
+            if not any(replace(recipe, name=other.name) == other for other in unique):
+                unique.append(recipe)
         # linear models predict y itself, so they compete only where the raw prediction is y
         return unique, self.init == AUTO and self.n_estimators == AUTO and task.loss.scales_with_y
 
@@ -488,35 +488,35 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             transform.check(task.encoded.shape[1])
         return transform
 
-    def _paths_for(self, paths: list[Path], transform: Transform | None) -> list[Path]:
+    def _recipes_for(self, recipes: list[Recipe], transform: Transform | None) -> list[Recipe]:
         if transform is None:
             open_ = (self.n_estimators, self.learning_rate, self.depth, self.leaves, self.gates, self.init)
             if AUTO not in open_:  # nothing is left to choose
-                return [Path("trees", GreedyTrees())]
-            return [path for path in paths if path.transform is None]
-        index = next(path for path in paths if path.transform is not None)
+                return [Recipe("trees", GreedyTrees())]
+            return [recipe for recipe in recipes if recipe.transform is None]
+        index = next(recipe for recipe in recipes if recipe.transform is not None)
         return [replace(index, name=type(transform).__name__.lower(), transform=transform, screen=None)]
 
-    def _hard_paths(self, learner: HardTrees, transforms: list[Transform | None]) -> list[Path]:
+    def _hard_recipes(self, learner: HardTrees, transforms: list[Transform | None]) -> list[Recipe]:
         """Paths of hard trees, with their libraries' usual number of rounds and learning rate."""
-        paths = []
+        recipes = []
         for transform in transforms:
             name = learner.name if transform is None else f"{learner.name}+{type(transform).__name__.lower()}"
-            paths.append(Path(name, learner, transform, 100, 0.1, "constant", None))
-        return paths
+            recipes.append(Recipe(name, learner, transform, 100, 0.1, "constant", None))
+        return recipes
 
-    def _under_user(self, path: Path) -> Path:
-        """The path with every parameter that the user fixed."""
-        learner: Any = path.learner
+    def _under_user(self, recipe: Recipe) -> Recipe:
+        """The recipe with every parameter that the user fixed."""
+        learner: Any = recipe.learner
         if isinstance(learner, HardTrees):
             learner = learner if self.depth == AUTO else learner.with_depth(int(self.depth))
-            return self._with_rounds(path, learner)
+            return self._with_rounds(recipe, learner)
         if self.gates == "random":
             solve = self.leaves == "linear"
             learner = GradientTrees(
                 depth=3, leaves="constant", gates="random", solve_leaves=solve, n_steps=self.n_steps
             )
-            path = replace(path, screen=None, narrow=None)
+            recipe = replace(recipe, screen=None, narrow=None)
         if self.depth != AUTO:
             learner = replace(learner, depth=self.depth)
             learner = replace(learner, shallower=False) if isinstance(learner, GreedyTrees) else learner
@@ -525,11 +525,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if self.ridge != AUTO:
             ridge = float(self.ridge)
             learner = replace(learner, ridge=(ridge,) if isinstance(learner, GreedyTrees) else ridge)
-        if path.transform is not None and path.transform.kernel_kind is None and isinstance(learner, GradientTrees):
+        if recipe.transform is not None and recipe.transform.kernel_kind is None and isinstance(learner, GradientTrees):
             learner = NoisyTrees(**vars(learner))
-        return self._with_rounds(path, learner)
+        return self._with_rounds(recipe, learner)
 
-    def _with_rounds(self, path: Path, learner: Any) -> Path:
+    def _with_rounds(self, recipe: Recipe, learner: Any) -> Recipe:
         changes: dict[str, Any] = {"learner": learner}
         if self.n_estimators != AUTO:
             changes["n_estimators"] = int(self.n_estimators)
@@ -537,7 +537,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             changes["learning_rate"] = float(self.learning_rate)
         if self.init != AUTO:
             changes["start"] = self.init
-        return replace(path, **changes)
+        return replace(recipe, **changes)
 
     def _previous_fit(self) -> dict[str, Any] | None:
         """The state to go on from under warm_start."""
@@ -624,7 +624,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     # -- what was learned ------------------------------------------------------------------------------------------
 
     def _leading(self) -> list[tuple[Array | None, Any]]:
-        """Rounds of the path of largest weight."""
+        """Rounds of the member of largest weight."""
         check_is_fitted(self)
         own = [m for m in self.members_ if m.name != CORRECTION]
         boosted = [m for m in own if m.boosted is not None and m.boosted.rounds]
@@ -633,12 +633,12 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def trees_(self) -> list[Any]:
-        """Trees of the path of largest weight, on z = Q_k x."""
+        """Trees of the member of largest weight, on z = Q_k x."""
         return [tree for _, tree in self._leading()]
 
     @property
     def transforms_(self) -> list[Array]:
-        """Q_k of the path of largest weight, round by round."""
+        """Q_k of the member of largest weight, round by round."""
         return [theta for theta, _ in self._leading() if theta is not None]
 
     @property
@@ -719,12 +719,12 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 register_estimator(SoftBoostRegressor)
 
 
-def _check_unchanged(old: Boosted, path: Path, old_loss: Loss, loss: Loss) -> None:
+def _check_unchanged(old: Boosted, recipe: Recipe, old_loss: Loss, loss: Loss) -> None:
     """Raise ValueError where rounds to come would not fit the rounds that are there."""
     pairs = {
-        "learning_rate": (old.learning_rate, path.learning_rate),
-        "feature_transform": (repr(old.path.transform), repr(path.transform)),
-        "init": (old.path.start, path.start),
+        "learning_rate": (old.learning_rate, recipe.learning_rate),
+        "feature_transform": (repr(old.recipe.transform), repr(recipe.transform)),
+        "init": (old.recipe.start, recipe.start),
         "loss": (old_loss.name, loss.name),
     }
     for name, (before, now) in pairs.items():

@@ -1,4 +1,4 @@
-"""One boosted path: Algorithm 1 of the paper, for any loss, weak learner and feature transform.
+"""Algorithm 1 of the paper, for any loss, weak learner and feature transform.
 
     y_hat_0 <- start                                   zero in the paper
     for k = 1 .. K:
@@ -28,7 +28,7 @@ from .greedy import GreedyTrees
 from .learner import TrainingData, WeakLearner, apply_transform, ridge_leaves
 from .soft_tree import SoftTree, flattened, unflattened
 
-__all__ = ["Boosted", "KernelRounds", "Path", "boost"]
+__all__ = ["Boosted", "KernelRounds", "Recipe", "boost"]
 
 Array = NDArray[Any]
 MAX_ROWS_PER_TREE = 2**16
@@ -36,7 +36,7 @@ ROWS_IN_ORDER = 4096  # up to here the kernel looks at all rows for everything
 
 
 @dataclass(frozen=True)
-class Path:
+class Recipe:
     """One plain boosted model: everything Algorithm 1 needs besides the data.
 
     Attributes
@@ -53,7 +53,7 @@ class Path:
     screen : tuple of int or None
         (least, rows_per_column): keep max(least, n / rows_per_column) columns, those that a pilot run depends on most.
     narrow : tuple of str and float, or None
-        (name, share): instead of a screen, keep the columns that the path of that name needs; the larger the share,
+        (name, share): instead of a screen, keep the columns that the recipe of that name needs; the larger the share,
         the fewer (see :meth:`softboost._choice.Fit.needed`).
     for_tables : bool
         Not for rows in time: it learns what is true of the rows judged, and those to come are less like them.
@@ -88,12 +88,12 @@ class KernelRounds(Sequence[tuple[None, SoftTree]]):
 
 @dataclass
 class Boosted:
-    """A fitted path: ``rounds[k]`` holds the transform's parameters and the tree of round k + 1.
+    """A fitted recipe: ``rounds[k]`` holds the transform's parameters and the tree of round k + 1.
 
-    ``columns`` are the columns of the whole X that the path was given; its trees count within them.
+    ``columns`` are the columns of the whole X that the recipe was given; its trees count within them.
     """
 
-    path: Path
+    recipe: Recipe
     columns: Array
     learning_rate: float
     rounds: Sequence[tuple[Array | None, SoftTree]] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Boosted:
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
         """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
-        packed = self._packed(X) if self.path.transform is None else None
+        packed = self._packed(X) if self.recipe.transform is None else None
         if packed is not None:
             return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
         X = np.ascontiguousarray(X[self.columns])
@@ -144,7 +144,7 @@ class Boosted:
         )
 
     def _add(self, X: Array, theta: Array | None, tree: SoftTree, n_threads: int) -> Array:
-        transform = self.path.transform
+        transform = self.recipe.transform
         z = X if transform is None else apply_transform(transform, theta, X)
         return self.learning_rate * tree.output(z, n_threads)
 
@@ -154,9 +154,9 @@ class Boosted:
         for theta, tree in self.rounds[:n_rounds]:
             if not isinstance(tree, SoftTree):  # a hard tree looks at z itself
                 return None
-            if self.path.transform is not None:
+            if self.recipe.transform is not None:
                 assert theta is not None
-                Q = self.path.transform.matrix(theta)
+                Q = self.recipe.transform.matrix(theta)
                 if Q is None:
                     return None
                 tree = tree.composed(Q)
@@ -199,7 +199,7 @@ def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, 
 
 
 def boost(
-    path: Path,
+    recipe: Recipe,
     X: Array,
     y: Array,
     weight: Array | None,
@@ -217,7 +217,7 @@ def boost(
     Parameters
     ----------
     X, y, weight
-        Rows to learn from; ``X`` holds all columns, ``columns`` says which of them the path may use.
+        Rows to learn from; ``X`` holds all columns, ``columns`` says which of them the recipe may use.
     raw_prediction : ndarray of shape (n_outputs, n_samples)
         y_hat_0 on these rows (with ``previous``, the prediction after its rounds).
     previous : Boosted or None
@@ -228,29 +228,29 @@ def boost(
     rng = np.random.default_rng(0) if rng is None else rng
     columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
     if columns.size == 0:
-        return Boosted(path, columns, path.learning_rate)
+        return Boosted(recipe, columns, recipe.learning_rate)
     parts = _deal(X, columns, y, weight, raw_prediction, n_threads)
     rounds: list[tuple[Array | None, SoftTree]] = [] if previous is None else list(previous.rounds)
-    model = Boosted(path, columns, path.learning_rate, rounds)
+    model = Boosted(recipe, columns, recipe.learning_rate, rounds)
     theta = rounds[-1][0] if rounds else None
     if previous is not None:
         model.train_loss = list(previous.train_loss)
-    if path.transform is not None and theta is None:
+    if recipe.transform is not None and theta is None:
         first = parts[0]
         residual = _residual(loss, first)
-        theta = path.transform.start_weighted(first.data.X.T, residual.T, first.data.weight, rng)
+        theta = recipe.transform.start_weighted(first.data.X.T, residual.T, first.data.weight, rng)
         theta = np.asarray(theta, dtype=X.dtype)
 
-    if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(path, loss):
-        model.rounds = _boost_in_kernel(path, parts[0])
+    if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(recipe, loss):
+        model.rounds = _boost_in_kernel(recipe, parts[0])
         return model
-    while len(rounds) < path.n_estimators:
+    while len(rounds) < recipe.n_estimators:
         part = parts[len(rounds) % len(parts)]
         residual = _residual(loss, part)
-        tree, theta, output = path.learner.fit(part.data, residual, path.transform, theta, rng)
+        tree, theta, output = recipe.learner.fit(part.data, residual, recipe.transform, theta, rng)
         if loss.refit_leaves:
-            tree, output = _refit_leaves(tree, theta, path, part, loss)
-        part.raw_prediction += path.learning_rate * output
+            tree, output = _refit_leaves(tree, theta, recipe, part, loss)
+        part.raw_prediction += recipe.learning_rate * output
         rounds.append((theta, tree))
         for other in parts:
             if other is not part:
@@ -262,18 +262,18 @@ def boost(
     return model
 
 
-def _kernel_can_boost(path: Path, loss: Loss) -> bool:
+def _kernel_can_boost(recipe: Recipe, loss: Loss) -> bool:
     """Whether there is a loop in the kernel that gives the rounds of the loop above, bit for bit."""
-    return type(loss) is SquaredError and type(path.learner) is GreedyTrees and path.transform is None
+    return type(loss) is SquaredError and type(recipe.learner) is GreedyTrees and recipe.transform is None
 
 
-def _boost_in_kernel(path: Path, part: _Part) -> KernelRounds:
+def _boost_in_kernel(recipe: Recipe, part: _Part) -> KernelRounds:
     """The loop above without what a round costs in Python, which for few rows is more than the tree itself."""
-    assert isinstance(path.learner, GreedyTrees)
-    data, settings = part.data, path.learner.settings(part.data)
+    assert isinstance(recipe.learner, GreedyTrees)
+    data, settings = part.data, recipe.learner.settings(part.data)
     flat = _kernels.boost_greedy(
-        data.X, data.bins, part.y, data.weight, settings, path.n_estimators, path.learning_rate, part.raw_prediction,
-        data.n_threads,
+        data.X, data.bins, part.y, data.weight, settings, recipe.n_estimators, recipe.learning_rate,
+        part.raw_prediction, data.n_threads,
     )  # fmt: skip
     return KernelRounds(flat, len(part.y))
 
@@ -284,14 +284,14 @@ def _residual(loss: Loss, part: _Part) -> Array:
 
 
 def _refit_leaves(
-    tree: SoftTree, theta: Array | None, path: Path, part: _Part, loss: Loss, n_iterations: int = 4
+    tree: SoftTree, theta: Array | None, recipe: Recipe, part: _Part, loss: Loss, n_iterations: int = 4
 ) -> tuple[SoftTree, Array]:
     """Leaves of least loss for the gates given: a few Newton steps on a quadratic that touches the loss.
 
     A tree fitted to the sign of an error (absolute, quantile) or to a gradient in units of counts (poisson) knows the
     way but not how far; its leaves do after this.
     """
-    z = part.data.X if path.transform is None else apply_transform(path.transform, theta, part.data.X)
+    z = part.data.X if recipe.transform is None else apply_transform(recipe.transform, theta, part.data.X)
     basis = tree.leaf_basis(z, part.data.n_threads)
     output = np.zeros_like(part.raw_prediction)
     coefficients = np.zeros((basis.shape[0], output.shape[0]), dtype=basis.dtype)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softboost import _kernels
 from softboost.losses import SquaredError
 
-from .boosting import Path, boost
+from .boosting import Recipe, boost
 from .greedy import GreedyTrees
 from .learner import TrainingData, evenly_spaced
 
@@ -27,8 +27,8 @@ PAIR_MARGIN = 0.25  # standard errors beyond the largest that chance is expected
 def pilot_ranking(data: TrainingData, target: Array) -> Array:
     """Columns by how much a short pilot run depends on them, most first; ties by column number."""
     data, target = data.thinned(), evenly_spaced(target)
-    path = Path("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
-    pilot = boost(path, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
+    recipe = Recipe("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
+    pilot = boost(recipe, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
     effects = pilot.effects(data)
     assert effects is not None
     order = np.argsort(-effects, kind="stable")

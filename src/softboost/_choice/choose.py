@@ -1,6 +1,6 @@
-"""How the default chooses: several plain boosted paths, judged out of fold and combined.
+"""How the default chooses: several plain boosted recipes, judged out of fold and combined.
 
-Level 0 are linear models (``_linear``), level 1 boosted paths (``_boost``). Every candidate is fitted on each
+Level 0 are linear models (``_linear``), level 1 boosted recipes (``_boost``). Every candidate is fitted on each
 fold's training rows and judged on the rows left out. Pooled over folds, these out-of-fold losses choose
 
 1. the stage of each candidate (its penalty, or its number of rounds),
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from softboost._boost.boosting import Boosted, Path, boost
+from softboost._boost.boosting import Boosted, Recipe, boost
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
@@ -39,20 +39,20 @@ from softboost.transforms import Linear
 
 from .rows import Series
 
-__all__ = ["Choice", "candidate_paths", "choose", "fit_member"]
+__all__ = ["Choice", "candidate_recipes", "choose", "fit_member"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
 MAX_NARROWED_ROWS = 20_000
-ROWS_AT_ONCE = 1024  # with fewer rows a path is over before anyone minds waiting for it
+ROWS_AT_ONCE = 1024  # with fewer rows a recipe is over before anyone minds waiting for it
 DOUBT = 10.0  # with few rows judged a t value means less; so many standard errors times rows are asked for on top
 
 
-def candidate_paths(n_samples: float) -> list[Path]:
-    """The boosted paths of the default; constants are one setting for all data.
+def candidate_recipes(n_samples: float) -> list[Recipe]:
+    """The boosted recipes of the default; constants are one setting for all data.
 
     With more rows trees may be more (a round learns little, so rounds grow with what there is to learn), and the
-    screens below let more columns through until they let all through. Few-column paths are what a relaxed lasso is to
+    screens below let more columns through until they let all through. Few-column recipes are what a relaxed lasso is to
     the lasso: the same again on the columns that the wide one needed, without the noise of the others. With very many
     rows there is none to speak of.
     """
@@ -66,18 +66,20 @@ def candidate_paths(n_samples: float) -> list[Path]:
     one, two = Linear(1, "supervised", group_lasso=0.2), Linear(2, "supervised", group_lasso=0.2)
     two_of_many = Linear(2, "supervised", group_lasso=1.0)
     few = ("trees", 8.0)
-    paths = [
-        Path("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
-        Path("steps", stepped, None, max(80, n_trees), 0.2, "constant", (6, 16)),
-        Path("deep steps", deep, None, max(40, n_trees // 2), 0.3, "constant", (12, 6), for_tables=True),
-        Path("few-column trees", flexible, None, n_trees, 0.2, "constant", narrow=few),
-        Path("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
-        Path("linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", None, few, for_tables=True),
-        Path("two indices", index, two_of_many, 8, 0.5, "constant", (8, 8)),
-        Path("few-column indices", index, two, 8, 0.5, "constant", narrow=("two indices", 2.0)),
-        Path("dense index", index, one, 8, 0.5, "constant", None),
+    recipes = [
+        Recipe("trees", flexible, None, n_trees, 0.2, "constant", (6, 16)),
+        Recipe("steps", stepped, None, max(80, n_trees), 0.2, "constant", (6, 16)),
+        Recipe("deep steps", deep, None, max(40, n_trees // 2), 0.3, "constant", (12, 6), for_tables=True),
+        Recipe("few-column trees", flexible, None, n_trees, 0.2, "constant", narrow=few),
+        Recipe("linear+trees", plain, None, max(15, n_trees // 2), 0.2, "linear", (8, 8)),
+        Recipe(
+            "linear+few-column trees", plain, None, max(15, n_trees // 2), 0.2, "linear", None, few, for_tables=True
+        ),
+        Recipe("two indices", index, two_of_many, 8, 0.5, "constant", (8, 8)),
+        Recipe("few-column indices", index, two, 8, 0.5, "constant", narrow=("two indices", 2.0)),
+        Recipe("dense index", index, one, 8, 0.5, "constant", None),
     ]
-    return [path for path in paths if path.narrow is None or n_samples <= MAX_NARROWED_ROWS]
+    return [recipe for recipe in recipes if recipe.narrow is None or n_samples <= MAX_NARROWED_ROWS]
 
 
 class Fit:
@@ -96,7 +98,7 @@ class Fit:
         n_threads: int,
         anchored: bool = False,
         series: Series | None = None,
-        paths: Sequence[Path] = (),
+        recipes: Sequence[Recipe] = (),
     ) -> None:
         self.lags = None if series is None else series.lags
         self.anchor = find_anchor(X, y, weight, units, self.lags) if anchored else None
@@ -107,8 +109,8 @@ class Fit:
         self.data = TrainingData(self.X, weight, n_threads)
         self._linear: dict[str, LinearPath] | None = None
         self._rankings: tuple[Array, Array] | None = None
-        narrowing = {path.narrow[0] for path in paths if path.narrow is not None}
-        self._narrowing = {path.name: path for path in paths if path.name in narrowing}
+        narrowing = {recipe.narrow[0] for recipe in recipes if recipe.narrow is not None}
+        self._narrowing = {recipe.name: recipe for recipe in recipes if recipe.name in narrowing}
         self._narrowing_models: dict[str, tuple[LinearPath, Boosted]] = {}
         self._effects: dict[str, Array | None] = {}
 
@@ -164,12 +166,12 @@ class Fit:
         """The best constant raw prediction of each output."""
         return np.array([self.loss.fit_intercept_only(row, self.weight) for row in self.y])
 
-    def start(self, path: Path, linear: tuple[str, int] | None) -> LinearPath:
-        """y_hat_0 of a path as a linear model of one stage."""
+    def start(self, recipe: Recipe, linear: tuple[str, int] | None) -> LinearPath:
+        """y_hat_0 of a recipe as a linear model of one stage."""
         n_outputs, n_features = self.y.shape[0], self.X.shape[0]
-        if path.start == "linear" and linear is not None:
+        if recipe.start == "linear" and linear is not None:
             return self.linear[linear[0]].stage(linear[1])
-        intercept = np.zeros(n_outputs) if path.start == "zero" else self.constant()
+        intercept = np.zeros(n_outputs) if recipe.start == "zero" else self.constant()
         return LinearPath(np.zeros((1, n_outputs, n_features)), intercept[None])
 
     def rankings(self) -> tuple[Array, Array]:
@@ -182,24 +184,24 @@ class Fit:
             self._rankings = pilot_ranking(self.data, residual), paired
         return self._rankings
 
-    def columns(self, path: Path) -> Array:
-        """Columns that the path's screen lets through."""
+    def columns(self, recipe: Recipe) -> Array:
+        """Columns that the recipe's screen lets through."""
         n_features = self.X.shape[0]
-        if path.screen is None:
+        if recipe.screen is None:
             return np.arange(n_features, dtype=np.int32)
-        least, rows_per_column = path.screen
+        least, rows_per_column = recipe.screen
         keep = max(least, int(np.ceil(self.data.total_weight / rows_per_column)))
         # splits of a few rows tie all the time: the better column wins then, not the one that comes first
-        if keep >= n_features and not path.for_tables:
+        if keep >= n_features and not recipe.for_tables:
             return np.arange(n_features, dtype=np.int32)
         ranking, paired = self.rankings()
-        if path.transform is not None:  # a direction is no product
+        if recipe.transform is not None:  # a direction is no product
             return ranking[:keep]
         kept = np.concatenate([paired, _among(ranking, paired, n_features, False)])[:keep]
         return np.concatenate([_among(ranking, kept, n_features), _among(kept, ranking, n_features, False)])
 
     def needed(self, name: str, share: float, linear: tuple[str, int] | None, seed: int) -> Array:
-        """Columns that the path of this name needs, most needed first; all where that cannot be said.
+        """Columns that the recipe of this name needs, most needed first; all where that cannot be said.
 
         Those without which its predictions change, on average of squares, by ``share / n`` or more of what they do
         without the column that they need most.
@@ -215,23 +217,25 @@ class Fit:
         least = share / self.data.total_weight * effects[0]
         return order[(effects >= least) & (effects > 0)].astype(np.int32)
 
-    def boost(self, path: Path, linear: tuple[str, int] | None, seed: int, **kwargs: Any) -> tuple[LinearPath, Boosted]:
-        """Fit one boosted path; returns where it started and its rounds."""
-        narrows = self._narrowing.get(path.name) == path
-        if narrows and path.name in self._narrowing_models:
-            return self._narrowing_models[path.name]
-        start = self.start(path, linear)
+    def boost(
+        self, recipe: Recipe, linear: tuple[str, int] | None, seed: int, **kwargs: Any
+    ) -> tuple[LinearPath, Boosted]:
+        """Fit one boosted recipe; returns where it started and its rounds."""
+        narrows = self._narrowing.get(recipe.name) == recipe
+        if narrows and recipe.name in self._narrowing_models:
+            return self._narrowing_models[recipe.name]
+        start = self.start(recipe, linear)
         raw = start.predict(self.X)[0].astype(self.X.dtype)
-        columns = self.columns(path) if path.narrow is None else self.needed(*path.narrow, linear, seed)
+        columns = self.columns(recipe) if recipe.narrow is None else self.needed(*recipe.narrow, linear, seed)
         if hasattr(kwargs.get("after_round"), "begin"):
             kwargs["after_round"].begin(start)
         rng = np.random.default_rng(seed)
         model = boost(
-            path, self.X, self.y, self.weight, self.loss, raw,
+            recipe, self.X, self.y, self.weight, self.loss, raw,
             columns=columns, rng=rng, n_threads=self.n_threads, **kwargs,
         )  # fmt: skip
         if narrows:
-            self._narrowing_models[path.name] = start, model
+            self._narrowing_models[recipe.name] = start, model
         return start, model
 
 
@@ -301,7 +305,7 @@ def choose(
     y: Array,
     weight: Array | None,
     loss: Loss,
-    paths: Sequence[Path],
+    recipes: Sequence[Recipe],
     folds: Sequence[Fold],
     units: Units,
     *,
@@ -323,27 +327,27 @@ def choose(
         anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= max(4, X.shape[0] / 10))
     in_time = anchored or series is not None
     # changes are too noisy to tell which columns are needed
-    paths = [path for path in paths if not ((path.for_tables and in_time) or (path.narrow and anchored))]
-    judge = _Judge(X, y, weight, loss, folds, units, anchored, series, paths, seed, n_threads, progress)
+    recipes = [recipe for recipe in recipes if not ((recipe.for_tables and in_time) or (recipe.narrow and anchored))]
+    judge = _Judge(X, y, weight, loss, folds, units, anchored, series, recipes, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
     if in_time and len(y) == 1 and loss.scales_with_y:
         names = ("autoregression", *names)
     linear = judge.linear_candidates(names)
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
-    boosted = judge.boosted_candidates(paths, start, fixed_rounds)
+    boosted = judge.boosted_candidates(recipes, start, fixed_rounds)
     weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time, series)
     everyone = linear + boosted
-    by_name = {path.name: path for path in paths}
-    full = Fit(X, y, weight, units, loss, n_threads, anchored, series, paths)
+    by_name = {recipe.name: recipe for recipe in recipes}
+    full = Fit(X, y, weight, units, loss, n_threads, anchored, series, recipes)
     members = []
     for candidate, w in zip(everyone, weights, strict=True):
         if w <= 0:
             continue
         progress(f"fitting {candidate.name} on all rows")
         if candidate.model in by_name:
-            path = replace(by_name[candidate.model], n_estimators=candidate.stage)
-            origin, model = full.boost(path, start, seed)
+            recipe = replace(by_name[candidate.model], n_estimators=candidate.stage)
+            origin, model = full.boost(recipe, start, seed)
             model = model.first(candidate.stage)
             members.append(Member(candidate.name, float(w), candidate.stage, origin, model, full.anchor))
         else:
@@ -366,18 +370,18 @@ def fit_member(
     y: Array,
     weight: Array | None,
     loss: Loss,
-    path: Path,
+    recipe: Recipe,
     units: Units,
     *,
     seed: int,
     n_threads: int,
     **kwargs: Any,
 ) -> Member:
-    """A plain single fit of one path on all rows."""
+    """A plain single fit of one recipe on all rows."""
     fit = Fit(X, y, weight, units, loss, n_threads)
-    linear = ("ridge", len(fit.linear["ridge"].coefficients) // 2) if path.start == "linear" else None
-    start, model = fit.boost(path, linear, seed, **kwargs)
-    return Member(path.name, 1.0, len(model.rounds), start, model.first(len(model.rounds)))
+    linear = ("ridge", len(fit.linear["ridge"].coefficients) // 2) if recipe.start == "linear" else None
+    start, model = fit.boost(recipe, linear, seed, **kwargs)
+    return Member(recipe.name, 1.0, len(model.rounds), start, model.first(len(model.rounds)))
 
 
 class _Judge:
@@ -393,7 +397,7 @@ class _Judge:
         units: Units,
         anchored: bool,
         series: Series | None,
-        paths: Sequence[Path],
+        recipes: Sequence[Recipe],
         seed: int,
         n_threads: int,
         progress: Callable[[str], None],
@@ -413,7 +417,7 @@ class _Judge:
                 inner,
                 anchored,
                 series,
-                paths,
+                recipes,
             )
             for train, _ in folds
         ]
@@ -451,17 +455,17 @@ class _Judge:
         return [self._judged(name, np.concatenate([p[name] for p in per_fold], axis=2)) for name in names]
 
     def boosted_candidates(
-        self, paths: Sequence[Path], linear: tuple[str, int] | None, fixed_rounds: bool
+        self, recipes: Sequence[Recipe], linear: tuple[str, int] | None, fixed_rounds: bool
     ) -> list[_Judged]:
         out = []
-        for path in paths:
-            self.progress(f"judging {path.name}")
+        for recipe in recipes:
+            self.progress(f"judging {recipe.name}")
 
-            def work(fit: Fit, X: Array, path: Path = path) -> Array:
+            def work(fit: Fit, X: Array, recipe: Recipe = recipe) -> Array:
                 watch = {"after_round": lambda model: self._stopped.is_set()} if self._must_watch else {}
-                start, model = fit.boost(path, linear, self.seed, **watch)
+                start, model = fit.boost(recipe, linear, self.seed, **watch)
                 seen = fit.see(X)
-                staged = np.repeat(start.predict(seen) + fit.level(X), path.n_estimators + 1, axis=0)
+                staged = np.repeat(start.predict(seen) + fit.level(X), recipe.n_estimators + 1, axis=0)
                 if model.rounds:
                     added = np.cumsum(model.outputs(seen, fit.n_threads), axis=0)
                     staged[1 : len(added) + 1] += added
@@ -469,8 +473,8 @@ class _Judge:
                 return staged
 
             staged = np.concatenate(self._over_folds(work), axis=2)
-            allowed = slice(path.n_estimators, None) if fixed_rounds else slice(None)
-            out.append(self._judged(path.name, staged, allowed))
+            allowed = slice(recipe.n_estimators, None) if fixed_rounds else slice(None)
+            out.append(self._judged(recipe.name, staged, allowed))
         return out
 
 
@@ -486,9 +490,9 @@ def combine(
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
     ``trust(t) = clip(t - asked - doubt / n, 0, 1)`` of the paired t value of two levels' losses on n judged rows. The
-    first linear candidate is the simplest, and one standard error is asked for to leave it. Boosted paths have to beat
-    the linear level by one for rows in time, which change after those judged. In a table what is better at all is taken
-    once the simplest was left, and one and a half are asked for where it was not: there may be nothing to find.
+    first linear candidate is the simplest, and one standard error is asked for to leave it. Boosted recipes have to
+    beat the linear level by one for rows in time, which change after those judged. In a table what is better at all is
+    taken once the simplest was left, and one and a half are asked for where it was not: there may be nothing to find.
 
     An autoregression has averaged over its penalties by itself, so nothing was chosen that would flatter it. Where
     rows are not known to be a series it replaces persistence for being better at all. For a series it is the simplest
@@ -531,7 +535,7 @@ def combine(
         rich = np.zeros(n_all)
         rich[:n_linear] = convex_weights(predictions[:n_linear], y, weight, loss)
         w = pulled(w, rich, asked, doubt)
-    if n_linear == 1 and len(boosted) == 1:  # the user's own path stands as it is
+    if n_linear == 1 and len(boosted) == 1:  # the user's own recipe stands as it is
         w = only(n_linear)
     elif boosted:
         asked, doubt = (asked, doubt) if in_time else (1.5 * w[0], doubt * w[0])

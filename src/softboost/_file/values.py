@@ -73,12 +73,16 @@ _BASES: list[tuple[type, Codec]] = []
 _LAZY = {"Forecaster": "softboost.forecast", "OnlineSoftBoostRegressor": "softboost.online"}
 
 
-def register(cls: type, codec: Codec, *, model: bool = False) -> None:
-    """Let files hold objects of exactly this class, under its name; a file as a whole is one of a ``model``."""
-    _CODECS[cls.__name__] = cls, codec
-    _TAGS[cls] = cls.__name__
+def register(cls: type, codec: Codec, *, model: bool = False, tag: str | None = None) -> None:
+    """Let files hold objects of exactly this class; a file as a whole is one of a ``model``.
+
+    Files name the class by its ``tag``, which never changes; without one it is the name of the class.
+    """
+    tag = cls.__name__ if tag is None else tag
+    _CODECS[tag] = cls, codec
+    _TAGS[cls] = tag
     if model:
-        _MODELS.add(cls.__name__)
+        _MODELS.add(tag)
 
 
 def register_base(cls: type, codec: Codec) -> None:

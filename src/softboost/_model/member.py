@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Member:
-    """One part of the final model: a linear start, the rounds of a boosted path up to ``stage``, and a weight.
+    """One part of the final model: a linear start, the rounds of a boosted recipe up to ``stage``, and a weight.
 
     With an ``anchor`` both belong to its view.
     """

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost._boost.boosting import Boosted, Path
+from softboost._boost.boosting import Boosted, Recipe
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.soft_tree import SoftTree
 from softboost._linear.path import LinearPath
@@ -95,8 +95,8 @@ class Basis:
             end += 2**tree.depth
         slopes = np.zeros((1, coef.shape[1], n_columns))
         slopes[0][:, self.columns] = coef[end + 1 :].T
-        path = Path(CORRECTION, GreedyTrees(), None, len(rounds), 1.0, "zero")
-        boosted = Boosted(path, np.arange(n_columns, dtype=np.int32), 1.0, rounds)
+        recipe = Recipe(CORRECTION, GreedyTrees(), None, len(rounds), 1.0, "zero")
+        boosted = Boosted(recipe, np.arange(n_columns, dtype=np.int32), 1.0, rounds)
         return Member(CORRECTION, 1.0, len(rounds), LinearPath(slopes, coef[None, end]), boosted)
 
 

@@ -160,7 +160,7 @@ def _listed(names: list[str], most: int = 12) -> str:
 def member_with_transform(model: SoftBoostRegressor) -> Member:
     """The part of the model with a learned transform that has the largest weight."""
     check_is_fitted(model)
-    found = [m for m in model.members_ if m.boosted is not None and m.boosted.path.transform is not None and m.stage]
+    found = [m for m in model.members_ if m.boosted is not None and m.boosted.recipe.transform is not None and m.stage]
     if not found:
         raise ValueError(
             "this model holds no learned transform"
@@ -200,17 +200,17 @@ def transform_matrix(model: SoftBoostRegressor, k: int = -1, feature_names: Any 
     """
     member = member_with_transform(model)
     assert member.boosted is not None
-    assert member.boosted.path.transform is not None
+    assert member.boosted.recipe.transform is not None
     names = encoded_names(model, feature_names)
     rounds = member.boosted.rounds[: member.stage]
     if not -len(rounds) <= k < len(rounds):
         raise ValueError(f"k={k} is not a round of this model, which has {len(rounds)}; use 0 to {len(rounds) - 1}")
     theta, _ = rounds[k]
     assert theta is not None
-    matrix = member.boosted.path.transform.matrix(theta)
+    matrix = member.boosted.recipe.transform.matrix(theta)
     if matrix is None:
         raise ValueError(
-            f"feature_transform {type(member.boosted.path.transform).__name__} is not linear, so it has no matrix Q"
+            f"feature_transform {type(member.boosted.recipe.transform).__name__} is not linear, so it has no matrix Q"
         )
     Q = np.zeros((matrix.shape[0], len(names)))
     Q[:, member.boosted.columns] = matrix

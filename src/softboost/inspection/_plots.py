@@ -285,7 +285,7 @@ def plot_partial_dependence(
 def plot_tree(
     model: SoftBoostRegressor, k: int = 0, *, n_terms: int = 3, feature_names: Any = None, ax: Any = None
 ) -> Any:
-    """One soft tree of the path with the largest weight: its gates, and what its leaves add.
+    """One soft tree of the member with the largest weight: its gates, and what its leaves add.
 
     A gate is written as the condition under which the right child is the likelier one; the farther from it, the surer.
 
@@ -349,7 +349,7 @@ def _inputs(
 
     Behind a transform these are z1, z2, ...; in the anchored view, columns less the anchor where they share its units.
     """
-    if member.boosted.path.transform is not None:
+    if member.boosted.recipe.transform is not None:
         names = [f"z{a + 1}" for a in tree.columns]
         return names, np.zeros(len(names)), np.ones(len(names))
     columns, all_names = member.boosted.columns[tree.columns], encoded_names(model, feature_names)

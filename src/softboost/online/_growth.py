@@ -1,4 +1,4 @@
-"""Growing soft trees on a sample of a stream's recent rows: one, or a boosted path of them."""
+"""Growing soft trees on a sample of a stream's recent rows: one, or a boosted ensemble of them."""
 
 from __future__ import annotations
 

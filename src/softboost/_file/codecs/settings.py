@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 from softboost import losses, transforms
-from softboost._boost.boosting import Path
+from softboost._boost.boosting import Recipe
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.hard_trees import HardTrees
@@ -92,15 +92,15 @@ _LEARNERS: set[type] = set()
 
 
 def register_learner(cls: type) -> None:
-    """Let files hold paths with weak learners of this class, a dataclass of plain values."""
+    """Let files hold recipes with weak learners of this class, a dataclass of plain values."""
     _LEARNERS.add(cls)
     register(cls, Codec(attributes, _unpack_settings(cls)))
 
 
 for _learner in (GreedyTrees, GradientTrees, NoisyTrees):
     register_learner(_learner)
-for _settings in (Path, Choice):
-    register(_settings, Codec(attributes, _unpack_settings(_settings)))
+register(Recipe, Codec(attributes, _unpack_settings(Recipe)), tag="Path")
+register(Choice, Codec(attributes, _unpack_settings(Choice)))
 
 
 def _unpack_hard_trees(f: Fields) -> HardTrees:

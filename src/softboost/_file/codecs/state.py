@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost._boost.boosting import Boosted, Path
+from softboost._boost.boosting import Boosted, Recipe
 from softboost._boost.hard_trees import HardTree, make_hard_trees
 from softboost._boost.soft_tree import SoftTree
 from softboost._choice.choose import Choice
@@ -84,18 +84,23 @@ def _unpack_linear(f: Fields) -> LinearPath:
     return LinearPath(coefficients, intercepts)
 
 
+def _pack_boosted(boosted: Boosted) -> dict[str, Any]:
+    """Files call the recipe ``path``, its name when the format was made."""
+    return {"path" if name == "recipe" else name: value for name, value in attributes(boosted).items()}
+
+
 def _unpack_boosted(f: Fields) -> Boosted:
-    path = f.take("path", Path)
+    recipe = f.take("path", Recipe)
     columns = f.array("columns", "i", (None,), below=2**31)
     rounds = f.take("rounds", list)
     for pair in rounds:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], (SoftTree, HardTree))):
             raise f.error("a round must be a pair of a transform's parameters and a tree")
-        _check_theta(f, path.transform, pair[0], pair[1], len(columns))
+        _check_theta(f, recipe.transform, pair[0], pair[1], len(columns))
     train_loss = f.take("train_loss", list)
     if not all(isinstance(v, (int, float)) for v in train_loss):
         raise f.error("train_loss must be a list of numbers")
-    return Boosted(path, columns, f.number("learning_rate"), rounds, train_loss)
+    return Boosted(recipe, columns, f.number("learning_rate"), rounds, train_loss)
 
 
 def _check_theta(f: Fields, transform: Transform | None, theta: Any, tree: SoftTree | HardTree, n_inputs: int) -> None:
@@ -212,7 +217,7 @@ def _unpack_columns(f: Fields) -> Columns:
 register(SoftTree, Codec(attributes, _unpack_tree))
 register(HardTree, Codec(attributes, _unpack_hard_tree))
 register(LinearPath, Codec(attributes, _unpack_linear))
-register(Boosted, Codec(attributes, _unpack_boosted))
+register(Boosted, Codec(_pack_boosted, _unpack_boosted))
 register(Anchor, Codec(attributes, _unpack_anchor))
 register(Member, Codec(attributes, _unpack_member))
 register(Units, Codec(attributes, _unpack_units))
@@ -326,7 +331,7 @@ def _check_memory(f: Fields, members: list[Member]) -> None:
     """Count what gates composed with Q take, which can be far more than the two apart, before they are composed."""
     total = largest = 0
     for member in members:
-        if member.boosted is None or member.boosted.path.transform is None:
+        if member.boosted is None or member.boosted.recipe.transform is None:
             continue
         width = len(member.boosted.columns)
         for theta, tree in member.boosted.rounds[: member.stage]:
