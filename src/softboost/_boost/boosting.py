@@ -54,7 +54,7 @@ class Recipe:
         (least, rows_per_column): keep max(least, n / rows_per_column) columns, those that a pilot run depends on most.
     narrow : tuple of str and float, or None
         (name, share): instead of a screen, keep the columns that the recipe of that name needs; the larger the share,
-        the fewer (see :meth:`softboost._choice.Fit.needed`).
+        the fewer (see :meth:`softboost._choice.choose.Fit.needed`).
     for_tables : bool
         Not for rows in time: it learns what is true of the rows judged, and those to come are less like them.
     """

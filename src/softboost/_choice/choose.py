@@ -85,7 +85,7 @@ def candidate_recipes(n_samples: float) -> list[Recipe]:
 class Fit:
     """One set of training rows in one view, with what all candidates share on it: bins, linear models, rankings.
 
-    In the anchored view X and y are differences to the anchor (see :class:`softboost._linear.Anchor`).
+    In the anchored view X and y are differences to the anchor (see :class:`softboost._linear.anchor.Anchor`).
     """
 
     def __init__(

@@ -4,14 +4,13 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .outcome import Outcome
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from .results import Record, Unit
+    from .results import Unit
 
 WHAT = ("all", "table1", "table2", "figure1", "figure2", "overhead")
 DEFAULT_OUT = Path("out")
@@ -43,20 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", type=Path, metavar="DIR", help="folder with settings in place of the package's own")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
-
-
-@dataclass
-class Outcome:
-    """What a run gave: frames, figures and remarks, for the report and for whoever called."""
-
-    out: Path
-    quick: bool
-    tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)
-    figures: dict[str, Path] = field(default_factory=dict)
-    records: "dict[str, list[Record]]" = field(default_factory=dict)
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
 
 class MissingPartError(RuntimeError):

@@ -4,19 +4,16 @@ import base64
 import platform
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from softboost import datasets
 
 from .models import untuned
+from .outcome import Outcome
 from .results import model_version, package_version
 from .settings import Settings
 from .targets import Check, check_overhead, check_table1, check_table2
-
-if TYPE_CHECKING:
-    from .command import Outcome
 
 STYLE = """
 :root{--ink:#1b1b1b;--soft:#5c5c5c;--line:#d8d8d8;--page:#fff;--card:#f6f6f4;--good:#00694b;--bad:#a33c00}
@@ -162,7 +159,7 @@ def figure(path: Path, caption: str) -> str:
     )
 
 
-def checks(outcome: "Outcome") -> list[Check]:
+def checks(outcome: Outcome) -> list[Check]:
     """All targets that the parts of this run speak to."""
     tables, settings, found = outcome.tables, outcome.settings, []
     if "table1" in tables:
@@ -177,7 +174,7 @@ def checks(outcome: "Outcome") -> list[Check]:
     return found
 
 
-def build(outcome: "Outcome") -> str:
+def build(outcome: Outcome) -> str:
     """The page as text."""
     tables, settings = outcome.tables, outcome.settings
     paper = settings["paper"]
@@ -221,7 +218,7 @@ def build(outcome: "Outcome") -> str:
     )
 
 
-def _table1(outcome: "Outcome") -> list[str]:
+def _table1(outcome: Outcome) -> list[str]:
     settings = outcome.settings["table1"]
     model = ", ".join(f"{key}={value}" for key, value in settings["model"].items())
     names = {
@@ -248,7 +245,7 @@ def _simple_methods(frame: pd.DataFrame) -> str:
     return f"<p>The paper's BSDT-Q is behind the better of naive and lasso on the same rows: {escape(text)}.</p>"
 
 
-def _why_missed(outcome: "Outcome", found: list[Check]) -> str:
+def _why_missed(outcome: Outcome, found: list[Check]) -> str:
     """What is known of the reasons, for targets that were missed."""
     missed = [c.target for c in found if not c.met]
     if not missed:
@@ -286,7 +283,7 @@ def _published(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _overhead(outcome: "Outcome") -> list[str]:
+def _overhead(outcome: Outcome) -> list[str]:
     settings = outcome.settings["overhead"]
     names = {
         "dataset": "rows of", "n_features": "columns", "n_components": "rows of Q", "seconds_bsdt": "BSDT seconds",
@@ -301,7 +298,7 @@ def _overhead(outcome: "Outcome") -> list[str]:
     ]
 
 
-def _grids(outcome: "Outcome") -> list[str]:
+def _grids(outcome: Outcome) -> list[str]:
     models = outcome.settings["table2"]["models"]
     rows = []
     for name in ("bsdt_q", "bsdt", "lightgbm"):
@@ -332,7 +329,7 @@ def _params(chosen: dict[str, object]) -> str:
     return ", ".join(f"{key}={value}" for key, value in chosen.items())
 
 
-def _provenance(outcome: "Outcome") -> list[str]:
+def _provenance(outcome: Outcome) -> list[str]:
     t2 = outcome.settings["table2"]
     packages = ("numpy", "scikit-learn", "pandas", "lightgbm", "xgboost", "catboost", "matplotlib")
     versions = ", ".join(f"{name} {package_version(name)}" for name in packages)
@@ -350,7 +347,7 @@ def _provenance(outcome: "Outcome") -> list[str]:
     ]
 
 
-def write(outcome: "Outcome") -> Path:
+def write(outcome: Outcome) -> Path:
     """Write ``report.html``."""
     path = outcome.out / "report.html"
     path.write_text(build(outcome), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Long frames in and out: the one file of the package that knows pandas and polars.
+"""Long frames of pandas and polars in and out.
 
 A frame has a row for each series and time. It is checked here, and every complaint names the row.
 """

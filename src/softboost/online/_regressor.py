@@ -1,6 +1,6 @@
 """OnlineSoftBoostRegressor: soft trees on a stream, one row at a time, in bounded memory.
 
-The prediction is a weighted mean of experts (:class:`softboost._online_parts.Experts`) on five models: the running
+The prediction is a weighted mean of experts (:class:`softboost.online._parts.Experts`) on five models: the running
 mean, a linear model, a linear model that forgets fast, the full model, which is linear in the columns and in the
 leaves of a fixed number of soft trees on z = Q x, and trees boosted on recent rows, which stay as they are until they
 are grown anew. Every row
