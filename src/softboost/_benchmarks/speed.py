@@ -93,21 +93,21 @@ def fixed_structure(X: Array, y: Array) -> dict[str, Any]:
     """Parameters of a plain fit with the structure that the default chooses: its boosted path of largest weight."""
     model = SoftBoostRegressor().fit(X, y)
     boosted = [member for member in model.members_ if member.boosted is not None and member.boosted.rounds]
-    if not boosted:  # all linear: the boosted path of least out-of-fold loss
+    if not boosted:  # all linear: the boosted recipe of least out-of-fold loss
         return {"n_estimators": 15, "learning_rate": 0.2, "depth": 2, "leaves": "linear", "gates": "greedy",
                 "init": "linear", "feature_transform": None}  # fmt: skip
     leader = max(boosted, key=lambda member: member.weight)
     assert leader.boosted is not None
-    path = leader.boosted.path
-    learner: Any = path.learner
+    recipe = leader.boosted.recipe
+    learner: Any = recipe.learner
     return {
         "n_estimators": leader.stage,
-        "learning_rate": path.learning_rate,
+        "learning_rate": recipe.learning_rate,
         "depth": learner.depth,
         "leaves": learner.leaves,
         "gates": "greedy",
-        "init": path.start,
-        "feature_transform": path.transform,
+        "init": recipe.start,
+        "feature_transform": recipe.transform,
     }
 
 

@@ -75,7 +75,7 @@ def _check_supported(model: Any) -> None:
                 f"to_onnx: the model's trees are those of {member.name}, not soft ones; use weak_learner='soft'"
             )
         raise ValueError(
-            f"to_onnx: the transform {type(member.boosted.path.transform).__name__} is not linear; use "
+            f"to_onnx: the transform {type(member.boosted.recipe.transform).__name__} is not linear; use "
             "feature_transform='linear', 'diagonal' or None"
         )
     if type(model.loss_).inverse_link not in (Loss.inverse_link, Poisson.inverse_link):
