@@ -1,0 +1,147 @@
+// Fitting: bins, one greedy tree, boosting with greedy trees, and one tree moved together with its transform.
+#include "bindings.hpp"
+
+namespace softboost {
+
+namespace {
+
+template <typename T>
+struct Bins {
+  std::vector<uint8_t> bins;
+  std::vector<int32_t> count;
+  std::vector<T> threshold;
+  std::vector<int32_t> order;  // empty where there are too many rows
+  int64_t n_columns, n_samples;
+
+  BinnedColumns<T> view() const {
+    return {bins.data(), count.data(), threshold.data(), order.empty() ? nullptr : order.data(), n_columns, n_samples};
+  }
+};
+
+template <typename T>
+void register_fit(nb::module_& m, const char* bins_name) {
+  nb::class_<Bins<T>>(m, bins_name)
+      .def_prop_ro("shape", [](const Bins<T>& b) { return nb::make_tuple(b.n_columns, b.n_samples); })
+      .def_prop_ro(
+          "bins",
+          [](const Bins<T>& b) {
+            return array(std::vector<uint8_t>(b.bins),
+                         {static_cast<size_t>(b.n_columns), static_cast<size_t>(b.n_samples)});
+          },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "count", [](const Bins<T>& b) { return array(std::vector<int32_t>(b.count), {b.count.size()}); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "threshold",
+          [](const Bins<T>& b) {
+            return array(std::vector<T>(b.threshold), {static_cast<size_t>(b.n_columns), size_t{kMaxBins}});
+          },
+          nb::rv_policy::move);
+  m.def(
+      "bin_columns",
+      [](In2<T> columns, int max_bins, int n_threads) {
+        Bins<T> out;
+        out.n_columns = size(columns.shape(0));
+        out.n_samples = size(columns.shape(1));
+        out.bins.resize(columns.size());
+        out.count.resize(columns.shape(0));
+        out.threshold.resize(columns.shape(0) * kMaxBins);
+        if (out.n_samples <= kMaxSorted) out.order.resize(columns.size());
+        run_interruptibly([&](Interrupt* interrupt) {
+          kernels<T>().bin_columns(columns.data(), out.n_columns, out.n_samples, max_bins, n_threads, interrupt,
+                                   out.bins.data(), out.count.data(), out.threshold.data(),
+                                   out.order.empty() ? nullptr : out.order.data());
+        });
+        return out;
+      },
+      "columns"_a.noconvert(), "max_bins"_a, "n_threads"_a);
+  m.def(
+      "fit_greedy",
+      [](In2<T> columns, const Bins<T>& bins, In2<T> target, std::optional<In1<T>> weight,
+         const GreedySettings& settings, int n_threads) {
+        TreeArrays<T> tree;
+        const size_t n_outputs = target.shape(0), n = target.shape(1);
+        run_interruptibly([&](Interrupt* interrupt) {
+          kernels<T>().fit_greedy(columns.data(), bins.view(), target.data(), pointer(weight), size(n_outputs),
+                                  settings, n_threads, interrupt, tree);
+        });
+        const size_t n_leaves = size_t{1} << tree.depth, n_used = tree.columns.size();
+        nb::object slopes = nb::none();
+        if (settings.linear_leaves)
+          slopes = nb::cast(array(std::move(tree.leaf_weights), {n_leaves, n_outputs, n_used}));
+        const size_t n_gain = tree.gain.size();
+        return nb::make_tuple(tree.depth, array(std::move(tree.columns), {n_used}),
+                              array(std::move(tree.gate_weights), {n_leaves - 1, n_used}),
+                              array(std::move(tree.gate_bias), {n_leaves - 1}),
+                              array(std::move(tree.leaf_values), {n_leaves, n_outputs}), slopes,
+                              array(std::move(tree.output), {n_outputs, n}), array(std::move(tree.gain), {n_gain}),
+                              tree.leave_one_out);
+      },
+      "columns"_a.noconvert(), "bins"_a, "target"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a,
+      "n_threads"_a);
+  m.def(
+      "boost_greedy",
+      [](In2<T> columns, const Bins<T>& bins, In2<T> y, std::optional<In1<T>> weight, const GreedySettings& settings,
+         int n_rounds, double learning_rate, Mutable<T> prediction, int n_threads) {
+        std::vector<TreeArrays<T>> trees;
+        run_interruptibly([&](Interrupt* interrupt) {
+          kernels<T>().boost_greedy(columns.data(), bins.view(), y.data(), pointer(weight), size(y.shape(0)), settings,
+                                    n_rounds, learning_rate, n_threads, interrupt, prediction.data(), trees);
+        });
+        std::vector<int32_t> depth, used;
+        std::vector<int64_t> n_columns;
+        std::vector<T> gate_weights, gate_bias, leaf;
+        auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        for (const TreeArrays<T>& tree : trees) {
+          depth.push_back(tree.depth);
+          n_columns.push_back(size(tree.columns.size()));
+          append(used, tree.columns);
+          append(gate_weights, tree.gate_weights);
+          append(gate_bias, tree.gate_bias);
+          append(leaf, tree.leaf_values);
+          append(leaf, tree.leaf_weights);
+        }
+        const size_t n_trees = depth.size(), n_used = used.size(), n_gates = gate_weights.size(),
+                     n_biases = gate_bias.size(), n_leaf = leaf.size();
+        return nb::make_tuple(array(std::move(depth), {n_trees}), array(std::move(n_columns), {n_trees}),
+                              array(std::move(used), {n_used}), array(std::move(gate_weights), {n_gates}),
+                              array(std::move(gate_bias), {n_biases}), array(std::move(leaf), {n_leaf}));
+      },
+      "columns"_a.noconvert(), "bins"_a, "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "n_rounds"_a,
+      "learning_rate"_a, "prediction"_a.noconvert(), "n_threads"_a);
+  m.def(
+      "fit_joint",
+      [](In2<T> x, In2<T> target, std::optional<In1<T>> weight, const JointSettings& settings, int depth,
+         int n_components, Mutable<T> q, Mutable<T> gate_weights, Mutable<T> gate_bias, Mutable<T> leaf_values,
+         std::optional<Mutable<T>> leaf_weights, int n_threads) {
+        const size_t n_outputs = target.shape(0), n = target.shape(1);
+        std::vector<T> output(n_outputs * n);
+        std::vector<double> trace(static_cast<size_t>(settings.n_steps) + 1);
+        const TreePointers<T> tree{depth,
+                                   n_components,
+                                   size(n_outputs),
+                                   gate_weights.data(),
+                                   gate_bias.data(),
+                                   leaf_values.data(),
+                                   leaf_weights ? leaf_weights->data() : nullptr};
+        run_interruptibly([&](Interrupt* interrupt) {
+          kernels<T>().fit_joint(x.data(), target.data(), pointer(weight), size(x.shape(0)), size(n), settings,
+                                 n_threads, interrupt, tree, q.data(), output.data(), trace.data());
+        });
+        const size_t n_trace = trace.size();
+        return nb::make_tuple(array(std::move(output), {n_outputs, n}), array(std::move(trace), {n_trace}));
+      },
+      "x"_a.noconvert(), "target"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "depth"_a,
+      "n_components"_a, "q"_a.noconvert(), "gate_weights"_a.noconvert(), "gate_bias"_a.noconvert(),
+      "leaf_values"_a.noconvert(), "leaf_weights"_a.noconvert().none(), "n_threads"_a);
+}
+
+}  // namespace
+
+void bind_fit(nb::module_& m) {
+  register_fit<float>(m, "Bins32");
+  register_fit<double>(m, "Bins64");
+}
+
+}  // namespace softboost
