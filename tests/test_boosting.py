@@ -156,6 +156,17 @@ def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
     assert not np.array_equal(whole.outputs(X), parts.outputs(X))
 
 
+@pytest.mark.parametrize("n", [boosting.ROWS_IN_ORDER + 1, boosting.MAX_ROWS_PER_TREE + 1])
+def test_each_row_keeps_its_weight_where_rows_are_shuffled(n):
+    """Rows of next to no weight say the opposite of the others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 1))
+    light = rng.uniform(size=n) < 0.5
+    y = np.where(light, -X[:, 0], X[:, 0])
+    model = helpers.plain(n_estimators=4, depth=1, init="zero").fit(X, y, sample_weight=np.where(light, 1e-6, 1.0))
+    assert np.mean((model.predict(X) - X[:, 0]) ** 2) < 0.1 * np.var(X)
+
+
 @pytest.mark.parametrize("dtype", helpers.DTYPES)
 @pytest.mark.parametrize("loss", helpers.LOSS_TABLE)
 def test_every_loss_falls_in_both_precisions(loss, dtype):
@@ -180,6 +191,23 @@ def test_leaves_refitted_to_absolute_error_are_near_medians():
     prediction = model.outputs(x).sum(axis=0)[0]
     assert prediction[0] == pytest.approx(np.median(y[0, :100]), abs=0.1)
     assert prediction[-1] == pytest.approx(np.median(y[0, 100:]), abs=0.1)
+
+
+REFITTED = [row for row in helpers.LOSS_TABLE if row.values[0].refit_leaves]
+
+
+@pytest.mark.parametrize("loss", REFITTED)
+def test_refitted_leaves_are_the_best_constants_of_weighted_rows(loss):
+    """In either leaf a third of the rows, of ten times the weight, disagrees with the rest."""
+    x = np.repeat([-1.0, 1.0], 60)[None]
+    heavy = np.tile(np.arange(60) < 20, 2)
+    y = np.where(heavy == (x > 0), 4.0, 1.0) + 0.2 * np.random.default_rng(0).uniform(size=(1, 120))
+    weight = np.where(heavy, 10.0, 1.0)
+    loss = loss.rescaled(y, 1.0)
+    recipe = Recipe("p", GreedyTrees(depth=1, leaves="constant", sharpness=(100.0,), ridge=(1e-3,)), None, 40, 0.5)
+    prediction = run(recipe, x, y, loss, weight).outputs(x).sum(axis=0)[0]
+    for leaf in (slice(0, 60), slice(60, 120)):
+        assert_allclose(prediction[leaf], loss.fit_intercept_only(y[0, leaf], weight[leaf]), atol=0.02)
 
 
 @pytest.mark.parametrize("level", [1e-3, 1.0, 1e4])

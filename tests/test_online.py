@@ -164,6 +164,28 @@ def test_follows_a_level_that_wanders():
     assert errors[50:].mean() < 1.15 * np.abs(np.diff(walk)).mean()
 
 
+def test_predictions_leave_the_targets_seen_by_at_most_their_range():
+    model = OnlineSoftBoostRegressor()
+    targets = []
+    for x in np.random.default_rng(0).uniform(size=200).tolist():
+        targets.append(3 * x - 1)  # a straight line, which the model would carry on
+        model.learn_one({"a": x}, targets[-1])
+    low, high = min(targets), max(targets)
+    assert model.predict_one({"a": 1.5}) == pytest.approx(3.5, abs=0.1)
+    assert model.predict_one({"a": 1e3}) == pytest.approx(2 * high - low)
+    assert model.predict_one({"a": -1e3}) == pytest.approx(2 * low - high)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_an_error_moves_gates_by_at_most_three_standard_deviations(monkeypatch, sign):
+    model = OnlineSoftBoostRegressor()
+    learn(model, stream(100))
+    steps = []
+    monkeypatch.setattr(model, "_step", lambda *given: steps.append(given[-1]))
+    model.learn_one(dict.fromkeys(NAMES, 0.0), sign * 1e4)
+    assert steps == [sign * 3.0]
+
+
 def test_weights_count_rows():
     """Rows of weight zero change nothing; heavy rows win over light ones that contradict them."""
     rows = list(stream(200))
@@ -437,6 +459,25 @@ def test_running_units_are_mean_and_variance():
     units.adopt()
     assert not units.have_shifted()
     assert_allclose(units.standardised(rows)[0], [(rows[0, 0] - units.mean[0]) / np.sqrt(units.variance[0]), 0.0])
+
+
+def test_columns_are_cut_off_at_eight_standard_deviations():
+    units = RunningUnits()
+    units.grow(1)
+    for value in (-1.0, 1.0) * 50:
+        units.update(np.array([value]))
+    units.adopt()
+    values = np.array([[7.9], [8.0], [8.1], [1e6], [-7.9], [-8.1], [-1e6]])
+    assert_allclose(units.standardised(values)[:, 0], [7.9, 8, 8, 8, -7.9, -8, -8])
+
+
+def test_a_single_error_counts_at_most_five_standard_deviations():
+    losses = []
+    for error in (4.0, 5.0, 1e3):
+        experts = Experts(1, 0.99)
+        experts.update(np.zeros(1), error, 1.0)
+        losses.append(experts.losses[0, 0])
+    assert losses == [16.0, 25.0, 25.0]
 
 
 def test_experts_follow_the_best():

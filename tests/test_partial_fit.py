@@ -5,13 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import softboost
 from softboost import SoftBoostRegressor
 from softboost._file.container import dumps, loads
 from softboost._model import partial_fit
-from softboost.losses import LOSSES
+from softboost.losses import LOSSES, SquaredError
 
 NOISE = 0.2
 
@@ -223,4 +223,79 @@ def test_limits_of_columns_widen_with_the_rows_learned():
     assert np.any(model.units_.high > 2 * before.high)
     again = model.partial_fit(X[:5], y[:5]).units_.high
     model.partial_fit(X[:5], y[:5])
-    np.testing.assert_allclose(model.units_.high, again, rtol=1e-9)  # rows inside change nothing
+    assert_allclose(model.units_.high, again, rtol=1e-9)  # rows inside change nothing
+
+
+def test_rows_kept_are_the_last_ones():
+    """However they come: with the first call, in calls that overflow, or in one that is longer than the memory."""
+    most = partial_fit.MAX_ROWS
+    X, y, weight = np.arange(3.0 * most)[:, None], -np.arange(3.0 * most)[:, None], np.arange(3.0 * most) + 1
+    recent = partial_fit.Recent.start(X[: most + 9], y[: most + 9], weight[: most + 9])
+
+    def kept(end):
+        return all(np.array_equal(getattr(recent, n), a[end - most : end]) for n, a in zip(names, rows, strict=True))
+
+    names, rows = ("X", "y", "weight"), (X, y, weight)
+    assert kept(most + 9)
+    recent.take(X[most + 9 : most + 12], y[most + 9 : most + 12], weight[most + 9 : most + 12], np.zeros(3))
+    assert kept(most + 12)
+    recent.take(X[most + 12 :], y[most + 12 :], weight[most + 12 :], np.zeros(2 * most - 12))
+    assert kept(3 * most)
+
+
+def fresh_correction():
+    """A correction that has learned nothing yet."""
+    X, y = make_rows(50)
+    recent = partial_fit.Recent.start(X[:0], y[:0, None], None)
+    recent.begin(make_plain(n_estimators=3).fit(X, y)._ensemble, X[:0].T)
+    return recent
+
+
+def test_a_long_batch_corrects_by_its_last_rows(monkeypatch):
+    monkeypatch.setattr(partial_fit, "MAX_ROWS", 40)
+    X, y = make_rows(100)
+    whole, last = fresh_correction(), fresh_correction()
+    weight = np.linspace(0.5, 2.0, 100)
+    whole.learn(X.T, y[None], np.zeros((1, 100)), weight, SquaredError())
+    last.learn(X[60:].T, y[None, 60:], np.zeros((1, 40)), weight[60:], SquaredError())
+    assert whole.coef().any()
+    assert_array_equal(whole.coef(), last.coef())
+
+
+def test_a_batch_corrects_as_its_rows_one_by_one():
+    """A later row of a batch is learned from the error that the correction by earlier ones leaves."""
+    X, y = make_rows(60)
+    batch, rows = fresh_correction(), fresh_correction()
+    batch.learn(X.T, y[None], np.zeros((1, 60)), None, SquaredError())
+    for i in range(60):
+        now = rows.basis.at(X[i : i + 1].T) @ rows.coef().T
+        rows.learn(X[i : i + 1].T, y[None, i : i + 1], now.T, None, SquaredError())
+    assert_allclose(batch.coef(), rows.coef(), rtol=1e-9, atol=1e-12)
+    corrected = batch.basis.at(X.T) @ batch.coef()[0]
+    assert np.mean((y - corrected) ** 2) < 0.8 * np.mean(y**2)
+
+
+def wandering_series(size, seed=3, n=120, n_lags=6):
+    """Lags and next value of a random walk whose steps have the given size."""
+    values = np.cumsum(size * np.random.default_rng(seed).normal(size=n))
+    windows = np.lib.stride_tricks.sliding_window_view(values, n_lags + 1)
+    return windows[:, :-1][:, ::-1].copy(), windows[:, -1].copy()
+
+
+@pytest.mark.parametrize("start", ["fit", "partial_fit"])
+@pytest.mark.parametrize("n_new", [3, 114])  # corrected, and fitted anew
+def test_changes_of_earlier_rows_still_bound_predicted_changes(start, n_new):
+    X, y = wandering_series(1.0)
+    model = getattr(SoftBoostRegressor(), start)(X, y)
+    assert model.members_[0].anchor.column == 0
+    low, high = (bound.copy() for bound in model._raw_bounds)
+    quiet_X, quiet_y = wandering_series(0.05, seed=4)
+    model.partial_fit(quiet_X[:n_new], quiet_y[:n_new])
+    assert model.members_[0].anchor.column == 0
+    assert np.all(model._raw_bounds[0] <= low)
+    assert np.all(model._raw_bounds[1] >= high)
+    loud_X, loud_y = wandering_series(5.0, seed=5)
+    model.partial_fit(loud_X[:3], loud_y[:3])
+    changes = loud_y[:3] - loud_X[:3, 0]
+    assert np.all(model._raw_bounds[0] <= changes.min())
+    assert np.all(model._raw_bounds[1] >= changes.max())
