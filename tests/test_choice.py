@@ -199,7 +199,7 @@ def even_task(seed: int, n: int = 100, d: int = 50):
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def test_paths_go_again_over_the_columns_that_they_needed():
+def test_recipes_go_again_over_the_columns_that_they_needed():
     for seed in range(3):
         X, y, X_test, y_test = even_task(seed)
         model = SoftBoostRegressor().fit(X, y)
@@ -211,13 +211,13 @@ def test_paths_go_again_over_the_columns_that_they_needed():
         assert relative_error(wide, X_test, y_test, y) < 0.35
 
 
-def test_needed_columns_are_those_of_the_whole_path_however_many_of_its_rounds_are_chosen():
+def test_needed_columns_are_those_of_the_whole_recipe_however_many_of_its_rounds_are_chosen():
     X, y, _, _ = even_task(0)
     X, y = np.ascontiguousarray(X.T), y[None] - y.mean()
-    paths = candidate_recipes(100)
-    first = paths[0]
+    recipes = candidate_recipes(100)
+    first = recipes[0]
     units = Units(np.zeros(50), np.ones(50), np.zeros(1), np.ones(1))
-    fit = Fit(X, y, None, units, SquaredError(), 1, paths=paths)
+    fit = Fit(X, y, None, units, SquaredError(), 1, recipes=recipes)
     fit.boost(replace(first, n_estimators=1), None, 0)
     _, whole = fit.boost(first, None, 0)
     effects = whole.effects(fit.data)
@@ -237,7 +237,7 @@ def test_number_of_threads_changes_no_bit_where_rounds_are_watched_and_where_not
         assert_array_equal(one.predict(X_test), two.predict(X_test))
 
 
-def test_few_column_paths_are_for_levels_and_not_for_very_many_rows():
+def test_few_column_recipes_are_for_levels_and_not_for_very_many_rows():
     assert any(path.narrow for path in candidate_recipes(20_000))
     assert not any(path.narrow for path in candidate_recipes(20_001))
     X, y = lagged_series(np.cumsum(np.random.default_rng(0).normal(size=140)), 30)

@@ -220,19 +220,6 @@ def test_every_module_has_its_place_on_the_architecture_page():
         assert path.stem.startswith("__") or re.search(rf"(?<!\w){path.stem}(?!\w)", text), f"{path.stem} is missing"
 
 
-def test_picture_of_the_layers_agrees_with_the_contract():
-    """Of two modules on different lines, the upper one stands above in what the import linter enforces, or beside."""
-    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    layers = re.search(r"layers = \[\n(.*?)\n\]", pyproject, re.DOTALL).group(1).splitlines()
-    level = {name: i for i, layer in enumerate(layers) for name in re.findall(r"softboost\.(\w+)", layer)}
-    picture = re.search(r'<pre class="layers">(.*?)</pre>', ABOUT_CODE[0].read_text(encoding="utf-8"), re.DOTALL)
-    lines = [[level[w] for w in re.findall(r"\w+", line) if w in level] for line in picture.group(1).splitlines()]
-    lines = [line for line in lines if line]
-    assert len(lines) > 10
-    for upper, lower in itertools.combinations(lines, 2):
-        assert min(upper) <= min(lower), (upper, lower)
-
-
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]

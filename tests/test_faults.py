@@ -221,7 +221,7 @@ def test_interrupts_never_leave_half_a_row_in_an_online_model():
         model, stops = OnlineSoftBoostRegressor(3, 1, buffer_size=128), 0
         while stops < int(sys.argv[1]):
             try:
-                say_when_inside("online.py")
+                say_when_inside("_regressor.py")
                 while True:
                     model.learn_one(*row(model.n_rows_seen))
             except KeyboardInterrupt:
