@@ -1,0 +1,73 @@
+"""What the choice counts as evidence: rows by their weight, and fewer rows for less."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import brentq
+from sklearn.model_selection import PredefinedSplit
+
+from softboost import SoftBoostRegressor
+from softboost._choice import choose
+from softboost._choice.choose import combine, convex_weights
+from softboost.losses import AbsoluteError, Huber, SquaredError
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_choice_counts_a_weight_of_three_as_a_row_three_times(seed):
+    """Rounds and penalties, weights of candidates and predictions: of all rows judged, each counts by its weight."""
+    rng = np.random.default_rng(seed)
+    n = 60
+    X, heavy = rng.normal(size=(n, 6)), np.arange(n) % 3 == 0
+    # heavy rows follow another function, with less noise: a choice that treats all rows alike is another one
+    y = X[:, 0] + np.where(heavy, np.abs(X[:, 1]), 0.0) + np.where(heavy, 0.2, 1.5) * rng.normal(size=n)
+    weight, fold = np.where(heavy, 3, 1), rng.permutation(n) % 3
+    rows = np.repeat(np.arange(n), weight)
+    weighted = SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y, sample_weight=weight)
+    repeated = SoftBoostRegressor(cv=PredefinedSplit(fold[rows])).fit(X[rows], y[rows])
+    assert weighted.choice_.stages == repeated.choice_.stages
+    for name in ("weights", "losses"):
+        got, expected = getattr(weighted.choice_, name), getattr(repeated.choice_, name)
+        assert got.keys() == expected.keys()
+        assert_allclose(list(got.values()), list(expected.values()), rtol=1e-6)
+    assert len(weighted.choice_.weights) > 1
+    assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [SquaredError(), AbsoluteError(), Huber(0.7)], ids=lambda loss: type(loss).__name__)
+def test_convex_weights_count_a_weight_of_four_as_a_row_four_times(loss):
+    rng = np.random.default_rng(1)
+    predictions = rng.normal(size=(3, 1, 60))
+    weight = np.repeat([4, 1], 30)
+    rows = np.repeat(np.arange(60), weight)
+    # the first half of the rows is a mixture of the first two candidates, the second half is the third
+    y = np.where(np.arange(60) < 30, 0.6 * predictions[0] + 0.4 * predictions[1], predictions[2])
+    weighted = convex_weights(predictions, y, weight.astype(float), loss)
+    assert_allclose(weighted, convex_weights(predictions[:, :, rows], y[:, rows], None, loss), atol=1e-3)
+    assert np.abs(weighted - convex_weights(predictions, y, None, loss)).max() > 0.1
+
+
+def weight_of_the_richer(y, richer, in_time=False):
+    """Weight of a candidate beside the constant, as judged on the rows y."""
+
+    def judged(name, prediction):
+        return choose._Judged(name, False, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
+
+    candidates = [judged("constant", np.zeros_like(y)), judged("ridge", richer)]
+    return combine(candidates, [], y, None, SquaredError(), in_time)[1]
+
+
+@pytest.mark.parametrize(("in_time", "doubt"), [(False, 10.0), (True, 15.0)])
+@pytest.mark.parametrize("n", [20, 100])
+def test_few_rows_are_doubted_beyond_their_standard_error(n, in_time, doubt):
+    """A gain of t standard errors is trusted by t - 1 - doubt / n, cut off at 0 and 1."""
+
+    def rows(far):
+        return np.append(np.ones(n - 1), far)[None]
+
+    def t_value(far):  # a candidate that predicts half of y gains 3/8 of its square; the farther one row, the less sure
+        gain = rows(far)[0] ** 2
+        return gain.mean() / (gain.std() / np.sqrt(n))
+
+    for t, trust in ((0.95, 0.0), (1.3, 0.3), (1.7, 0.7), (2.2, 1.0)):
+        y = rows(brentq(lambda far, t=t: t_value(far) - t - doubt / n, 1.5, 1e3))
+        assert weight_of_the_richer(y, 0.5 * y, in_time) == pytest.approx(trust, abs=1e-6)
