@@ -13,7 +13,7 @@ import pytest
 
 from softboost._cli import main as cli
 from softboost._cli import series_file
-from softboost._cli.series_file import TableError, guess_frequency, read_series
+from softboost._cli.series_file import TableError, read_series
 
 
 def run(*args):
@@ -436,43 +436,12 @@ def test_packed_files_are_read(tmp_path):
     assert len(read_series(tmp_path / "x.csv.gz").frame) == 1
 
 
-@pytest.mark.parametrize("freq", ["h", "D", "B", "W-MON", "MS", "ME", "QS-JAN", "YS-JAN"])
-def test_frequency_is_guessed_past_a_gap(freq):
-    times = pd.date_range("2020-01-01", periods=40, freq=freq).delete(7)
-    frame = pd.DataFrame({"unique_id": "a", "ds": times, "y": 1.0})
-    guess = guess_frequency(frame)
-    offset = pd.tseries.frequencies.to_offset(guess)
-    assert times[20] + offset == times[21]
-
-
-@pytest.mark.parametrize(
-    ("times", "freq"),
-    [
-        (["2020-01-01", "2020-02-01"], "MS"),
-        (["2020-02-29", "2020-03-31"], "ME"),
-        (["2020-02-01", "2020-05-01"], "QS-FEB"),
-        (["2020-03-31", "2021-03-31"], "YE-MAR"),
-        (["2020-01-01", "2020-03-01"], "2MS"),
-        (["2020-01-05", "2020-01-13"], "8D"),
-        (["2020-01-01 00:00", "2020-01-01 06:00"], "6h"),
-    ],
-)
-def test_frequency_of_two_rows(times, freq):
-    frame = pd.DataFrame({"unique_id": "a", "ds": pd.to_datetime(times), "y": 1.0})
-    assert guess_frequency(frame) == freq
-    assert frame["ds"][0] + pd.tseries.frequencies.to_offset(freq) == frame["ds"][1]
-
-
 def test_series_are_told_apart_by_the_column_that_does(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("y,unit,firm,year\n1,usd,A,1935\n2,usd,A,1936\n3,usd,B,1935\n4,usd,B,1936\n")
     file = read_series(path)
     assert file.frame["unique_id"].tolist() == ["A", "A", "B", "B"]
     assert "series: column 'firm'" in file.remarks
-
-
-def test_frequency_of_whole_numbers():
-    assert guess_frequency(pd.DataFrame({"unique_id": "a", "ds": [1, 3, 5, 9], "y": 1.0})) == 2
 
 
 def test_names_of_columns_do_not_depend_on_case(tmp_path):

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from softboost.forecast import Backtest, Differences, Forecaster
+from softboost.forecast._frame import Names, infer_freq
 from softboost.report import Page, line_chart
 
 from .console import short_number, text_table
-from .series_file import SeriesFile, TableError, guess_frequency, read_series
+from .series_file import SeriesFile, TableError, read_series
 
 __all__ = ["add_backtest_arguments", "add_forecast_arguments", "backtest", "forecast"]
 
@@ -115,7 +116,7 @@ def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int]:
     )
     whole_numbers = file.frame["ds"].dtype.kind in "iu"
     if args.freq is None:
-        freq = guess_frequency(file.frame)
+        freq = infer_freq(file.frame, Names())
         say(f"frequency: {freq!r}, from the times")
     elif whole_numbers:
         if not args.freq.lstrip("-").isdigit():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["SeriesFile", "TableError", "guess_frequency", "read_series"]
+__all__ = ["SeriesFile", "TableError", "read_series"]
 
 ID_NAMES = ("unique_id", "series_id", "id", "series", "item_id", "item", "sku", "ticker", "symbol", "name", "store")
 TIME_NAMES = (
@@ -361,51 +361,3 @@ def _parse_dates(values: Any) -> Any:
         if dates.notna().all():
             return dates
     return None
-
-
-def guess_frequency(frame: pd.DataFrame) -> str | int:
-    """The distance of times that is commonest in the longest series, as a pandas frequency or a whole number.
-
-    Examples
-    --------
-    >>> months = pd.date_range("2024-01-31", periods=5, freq="ME")
-    >>> guess_frequency(pd.DataFrame({"unique_id": "a", "ds": months, "y": 1.0}))
-    'ME'
-    """
-    longest = frame["unique_id"].value_counts().index[0]
-    times = frame.loc[frame["unique_id"] == longest, "ds"]
-    if len(times) < 2:
-        raise TableError("the longest series has a single row; at least two are needed to see the frequency")
-    if times.dtype.kind != "M":
-        return int(times.diff().mode().iloc[0])
-    for first in range(0, max(1, len(times) - 2), max(1, len(times) // 8)):  # a gap spoils only the stretch it is in
-        piece = times.iloc[first : first + max(3, len(times) // 8 + 1)]
-        found = _inferred(piece) if len(piece) >= 3 else None
-        if found is not None:
-            return found
-    return _by_months(times) or _by_duration(times.diff().mode().iloc[0])
-
-
-def _by_months(times: Any) -> str | None:
-    """A frequency in months, quarters or years where all times begin, or all end, a month."""
-    for edge, letter in ((times.dt.is_month_start, "S"), (times.dt.is_month_end, "E")):
-        if not edge.all():
-            continue
-        steps = (12 * times.dt.year + times.dt.month).diff().dropna()
-        step, month = int(steps.mode().iloc[0]), times.iloc[0].strftime("%b").upper()
-        if step == 0:
-            return None
-        return {1: f"M{letter}", 3: f"Q{letter}-{month}", 12: f"Y{letter}-{month}"}.get(step, f"{step}M{letter}")
-    return None
-
-
-def _by_duration(step: Any) -> str:
-    days = step / pd.Timedelta(days=1)
-    return f"{days:.0f}D" if days >= 1 and days == int(days) else str(pd.tseries.frequencies.to_offset(step).freqstr)
-
-
-def _inferred(times: Any) -> str | None:
-    with warnings.catch_warnings():  # pandas 3 announces that 4 will return an offset; both are understood
-        warnings.simplefilter("ignore", DeprecationWarning)
-        found: Any = pd.infer_freq(times)
-    return None if found is None else str(getattr(found, "freqstr", found))

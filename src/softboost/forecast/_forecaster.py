@@ -47,7 +47,7 @@ class Forecaster(BaseEstimator):
     ----------
     freq : str, int or None, default=None
         Time between rows: a pandas offset for pandas frames ("D", "MS"), a polars one for polars frames ("1d",
-        "1mo"), an integer for integer times. None infers it from the first series.
+        "1mo"), an integer for integer times. None infers it from the longest series.
     h : int, default=1
         Steps ahead that back-tests judge, direct strategies learn and :meth:`predict` gives by default.
     model : scikit-learn regressor, default=None

@@ -17,6 +17,7 @@ import utilsforecast.processing as ufp
 from utilsforecast.preprocessing import fill_gaps
 from utilsforecast.validation import ensure_time_dtype, validate_freq
 
+from ._frequency import guess_frequency, polars_word
 from ._panel import Array, Future, Panel
 
 __all__ = ["LongFrame", "Names", "add_columns", "concatenate", "infer_freq", "read_future", "read_long", "take"]
@@ -104,34 +105,21 @@ def concatenate(first: Any, second: Any) -> Any:
 
 
 def infer_freq(df: Any, names: Names) -> str | int:
-    """The frequency of the longest run of the first series, as pandas or polars (by the kind of frame) write it."""
+    """The frequency of the longest series, as pandas or polars (by the kind of frame) write it."""
     df = _checked_times(_checked_columns(df, names), names.time)
-    first = nw.from_native(df, eager_only=True).get_column(names.id)[0]
-    native = nw.from_native(df, eager_only=True).filter(nw.col(names.id) == first).to_native()
-    times = np.sort(native[names.time].to_numpy())
-    if times.dtype.kind in "iu":
-        steps = np.diff(times)
-        return int(np.median(steps)) if len(steps) else 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pandas announces that the answer will be an offset; both are taken
-        found: Any = pd.infer_freq(pd.DatetimeIndex(times)) if len(times) > 2 else None
+    _refuse_nulls(df, names)
+    frame = nw.from_native(df, eager_only=True)
+    counts = frame.get_column(names.id).value_counts(sort=True, name="_count")
+    most = set(counts.filter(nw.col("_count") == nw.col("_count").max()).get_column(names.id).to_list())
+    longest = next(name for name in frame.get_column(names.id) if name in most)
+    native = frame.filter(nw.col(names.id) == longest).to_native()
+    found = guess_frequency(np.sort(native[names.time].to_numpy()))
     if found is None:
         raise ValueError(
-            f"freq cannot be told from series {first!r} ({len(times)} rows, or uneven times); pass it, "
+            f"freq cannot be told from the longest series, {longest!r}, which has a single row; pass it, "
             "e.g. freq='D', 'MS' or 'QS' for pandas, '1d', '1mo' or '1q' for polars, 1 for integers"
         )
-    word = str(getattr(found, "freqstr", found))
-    return word if isinstance(df, pd.DataFrame) else _polars_word(word)
-
-
-def _polars_word(word: str) -> str:
-    unit = word.lstrip("0123456789")
-    count = int(word[: len(word) - len(unit)] or 1)
-    letters = {"D": "d", "W": "w", "M": "mo", "Q": "q", "Y": "y", "h": "h", "m": "m", "s": "s"}
-    known = letters.get(unit[:1])
-    if known is None:
-        raise ValueError(f"the times look like pandas' freq {word!r}, for which polars has no word; pass freq")
-    return f"{count}{known}"
+    return found if isinstance(found, int) or isinstance(df, pd.DataFrame) else polars_word(found)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
