@@ -15,10 +15,11 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from .categories import as_text, frequent, indicators, is_missing
+
 __all__ = ["Columns", "is_frame", "read_array", "read_frame"]
 
 Array = NDArray[Any]
-MAX_CATEGORIES = 32
 BLOCK_ROWS = 8192  # rows that are worked on together, so that no copy of all of X is made on the way
 
 
@@ -38,7 +39,7 @@ def read_array(X: Any, categorical_features: Any) -> tuple[Any, dict[int, Array]
     if values.ndim != 2:
         return X, {}
     wanted = _wanted(categorical_features, None, values.shape[1])
-    categories = {j: _as_categories(values[:, j].tolist()) for j in wanted}
+    categories = {j: as_text(values[:, j].tolist()) for j in wanted}
     values[:, list(categories)] = 0.0
     return values.astype(np.float64), categories
 
@@ -56,7 +57,7 @@ def read_frame(X: Any, categorical_features: Any) -> tuple[Array, dict[int, Arra
     for j, name in enumerate(names):
         column = frame[:, j]
         if j in wanted or (automatic and column.dtype in (nw.Categorical, nw.Enum)):
-            categories[j] = _as_categories(column.to_list())
+            categories[j] = as_text(column.to_list())
             numeric.append(np.zeros(len(column), dtype=np.float32))
         else:
             numeric.append(_numbers(column, name))
@@ -77,32 +78,12 @@ def _numbers(column: nw.Series[Any], name: Any) -> Array:
             # only a column that is single itself: polars hands small whole numbers with nulls over as single
             return array if column.dtype == nw.Float32 and array.dtype == np.float32 else array.astype(np.float64)
     values = column.to_list()
-    if not all(_is_missing(v) or isinstance(v, numbers.Number) for v in values):
+    if not all(is_missing(v) or isinstance(v, numbers.Number) for v in values):
         raise ValueError(
             f"could not convert string to float: column {name!r} has dtype {column.dtype}. Name it in "
             f"categorical_features=[{name!r}], make it a category dtype, turn dates into numbers, or drop it."
         )
-    return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=np.float64)
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, or the missing marker of a library, which is not equal to itself or will not say whether it is."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
-
-
-def _as_categories(values: list[Any]) -> Array:
-    """Categories as text, whole numbers alike whether they came as 1 or 1.0; None where missing."""
-    out: list[str | None] = []
-    for value in values:
-        if _is_missing(value):
-            out.append(None)
-        else:
-            whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
-            out.append(str(int(value) if whole else value))
-    return np.array(out, dtype=object)
+    return np.array([np.nan if is_missing(v) else float(v) for v in values], dtype=np.float64)
 
 
 def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> list[int]:
@@ -165,7 +146,7 @@ class Columns:
     def learn(cls, X: Array, categories: dict[int, Array], weight: Array | None, standardize: bool) -> Columns:
         """Learn from the numeric matrix X (n_samples, n_features) and the category columns of :func:`read_frame`."""
         n_features = X.shape[1]
-        kept = {j: _frequent(values, weight) for j, values in categories.items()}
+        kept = {j: frequent(values, weight) for j, values in categories.items()}
         missing = _missing_patterns(X, weight)
         source = np.concatenate(
             [np.arange(n_features), *[np.full(len(names), j) for j, names in kept.items()], missing]
@@ -184,9 +165,9 @@ class Columns:
         """X with the extra 0/1 columns behind it, not yet standardised; X itself where there are none."""
         if not self.categories and not len(self.missing):
             return X
-        extra = [(categories[j][:, None] == np.array(names, dtype=object)) for j, names in self.categories.items()]
-        extra.append(np.isnan(X[:, self.missing]))
-        return np.ascontiguousarray(np.hstack([X, *[e.astype(X.dtype) for e in extra]]))
+        extra = [indicators(categories[j], names, X.dtype) for j, names in self.categories.items()]
+        extra.append(np.isnan(X[:, self.missing]).astype(X.dtype))
+        return np.ascontiguousarray(np.hstack([X, *extra]))
 
     def standardised(self, encoded: Array, dtype: Any = None) -> Array:
         """Feature-major, standardised columns (n_encoded, n_samples), missing values at zero: the mean."""
@@ -205,16 +186,6 @@ class Columns:
 
 def _blocks(n_rows: int) -> list[slice]:
     return [slice(begin, begin + BLOCK_ROWS) for begin in range(0, n_rows, BLOCK_ROWS)]
-
-
-def _frequent(values: Array, weight: Array | None) -> list[str]:
-    """At most 32 categories that occur at least twice, the most frequent ones, in alphabetical order."""
-    present = np.array([v is not None for v in values], dtype=bool)
-    names, place = np.unique(values[present].astype(str), return_inverse=True)
-    counts = np.bincount(place, weights=None if weight is None else weight[present], minlength=len(names))
-    names, counts = names[counts >= 2], counts[counts >= 2]
-    order = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
-    return sorted(str(name) for name in names[order])
 
 
 def _missing_patterns(X: Array, weight: Array | None) -> Array:

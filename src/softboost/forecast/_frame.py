@@ -17,12 +17,13 @@ import utilsforecast.processing as ufp
 from utilsforecast.preprocessing import fill_gaps
 from utilsforecast.validation import ensure_time_dtype, validate_freq
 
+from softboost._data.categories import as_text, frequent, indicators
+
 from ._frequency import guess_frequency, polars_word
 from ._panel import Array, Future, Panel
 
 __all__ = ["LongFrame", "Names", "add_columns", "concatenate", "infer_freq", "read_future", "read_long", "take"]
 
-MAX_CATEGORIES = 32
 Categories = dict[str, list[str]]
 
 
@@ -347,12 +348,10 @@ def _matrix(df: Any, columns: list[str], categories: Categories) -> Array:
             continue
         if isinstance(column.dtype, (nw.Datetime, nw.Date, nw.Duration)):
             raise ValueError(f"column {name!r} holds times; turn it into numbers or drop it")
-        values = np.array(["" if v is None or v != v else str(v) for v in column.to_list()])
+        texts = as_text(column.to_list(), missing="")
         if name not in categories:
-            found, counts = np.unique(values, return_counts=True)
-            frequent = np.argsort(-counts, kind="stable")[:MAX_CATEGORIES]
-            categories[name] = sorted(str(v) for v in found[frequent])
-        out.extend((values == value).astype(np.float64) for value in categories[name])
+            categories[name] = frequent(texts, least=1)  # of a static column only one row a series is seen
+        out.append(indicators(texts, categories[name], np.float64))
     return np.column_stack(out) if out else np.empty((len(frame), 0))
 
 

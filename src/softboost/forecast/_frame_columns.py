@@ -8,6 +8,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
+from softboost._data.categories import as_text
+
 __all__ = ["frame_of_columns", "kind_of_frame", "plain_columns"]
 
 PLAIN = {"Float64", "Float32", "Int64", "Int32", "Int16", "Int8", "UInt64", "UInt32", "UInt16", "UInt8", "Boolean"}
@@ -37,7 +39,7 @@ def _plain(column: nw.Series[Any]) -> dict[str, Any]:
         return {**out, "values": np.asarray(column.to_numpy(), dtype=kind)}
     if dtype.is_numeric():  # nullable: as floats with NaN
         return {**out, "dtype": "Float64", "values": np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)}
-    return {**out, "dtype": "String", "values": [None if v is None or v != v else str(v) for v in column.to_list()]}
+    return {**out, "dtype": "String", "values": as_text(column.to_list()).tolist()}
 
 
 def frame_of_columns(kind: str, columns: list[dict[str, Any]]) -> Any:
