@@ -14,10 +14,10 @@ from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns
 from softboost._choice import choose
 from softboost._choice.choose import Fit, candidate_recipes, combine, convex_weights
-from softboost._choice.rows import Series, lags_of_columns, wanders
+from softboost._choice.rows import RowsKind, find_anchor, is_stationary, lags_of_columns, recognise
 from softboost._data.folds import make_folds
+from softboost._data.task import Task
 from softboost._data.units import Units
-from softboost._linear.anchor import find_anchor
 from softboost._linear.autoregression import STIFFNESS, fit_autoregression
 from softboost._linear.models import fit_linear_models
 from softboost._linear.robust import fit_robust
@@ -272,6 +272,31 @@ def test_series_are_recognised_by_a_column_that_repeats_the_target():
     assert lags_of_columns(X, np.ones((len(y), 1))) is None
 
 
+def kind_of(X: np.ndarray, y: np.ndarray) -> RowsKind:
+    return recognise(Task.from_user(SoftBoostRegressor(), X, y, None, None))
+
+
+def test_kinds_of_rows_are_told_apart():
+    rng = np.random.default_rng(0)
+    walk, still, other = np.cumsum(rng.normal(size=150)), rng.normal(size=150), rng.normal(size=(142, 2))
+    X, y = lagged_series(walk, 8)
+    alone = kind_of(X, y)
+    assert (alone.kind, alone.wandering, alone.forward) == ("series_alone", True, True)
+    assert alone.anchor.column == 0
+    assert_array_equal(alone.lags, np.arange(8) + 1)
+    with_others = kind_of(np.column_stack([other, X]), y)
+    assert (with_others.kind, with_others.anchor.column) == ("series", 2)
+    assert_array_equal(with_others.lags, [0, 0, *np.arange(8) + 1])
+    order = rng.permutation(len(y))
+    shuffled = kind_of(X[order], y[order])
+    assert (shuffled.kind, shuffled.lags, shuffled.forward) == ("time", None, False)
+    assert shuffled.anchor.column == 0
+    stationary = kind_of(*lagged_series(still, 8))
+    assert (stationary.kind, stationary.anchor, stationary.forward) == ("series_alone", None, False)
+    table = kind_of(rng.normal(size=(150, 8)), walk)
+    assert (table.kind, table.anchor, table.in_time) == ("table", None, False)
+
+
 def test_lags_are_recognised_though_they_reach_farther_back_than_there_are_rows():
     rng = np.random.default_rng(0)
     X, y = lagged_series(np.cumsum(rng.normal(size=60)), 36)
@@ -286,9 +311,9 @@ def test_lags_are_recognised_though_they_reach_farther_back_than_there_are_rows(
 def test_wandering_series_are_modelled_by_their_changes():
     rng = np.random.default_rng(1)
     walk, still = np.cumsum(rng.normal(size=150)), rng.normal(size=150)
-    assert wanders(walk[None])
-    assert not wanders(still[None])
-    assert not wanders((still + 0.008 * np.arange(150))[None])  # the mean is nearer than the last value
+    assert not is_stationary(walk[None])
+    assert is_stationary(still[None])
+    assert is_stationary((still + 0.008 * np.arange(150))[None])  # the mean is nearer than the last value
     X, y = lagged_series(walk, 8)
     model = SoftBoostRegressor().fit(X[:-30], y[:-30])
     assert all(m.name in ("autoregression", "persistence", "drift") or "anchored" in m.name for m in model.members_)
@@ -522,15 +547,17 @@ def test_richer_level_needs_more_than_its_noise():
     constant = judged("constant", np.zeros_like(y))
     lucky = judged("ridge", 0.02 * y)  # better, but hardly
     sure = judged("trees", 0.9 * y)
-    assert_allclose(combine([constant, judged("ridge", -0.1 * y)], [], y, None, SquaredError()), [1, 0])
-    weights = combine([constant, lucky], [sure], y, None, SquaredError())
+    assert_allclose(combine([constant, judged("ridge", -0.1 * y)], [], y, None, SquaredError(), RowsKind()), [1, 0])
+    weights = combine([constant, lucky], [sure], y, None, SquaredError(), RowsKind())
     assert weights[2] == pytest.approx(1.0)
     # a little better than a sure linear model: taken in a table, not for rows in time
     few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
     better = 0.8 * y
     better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
     line, little = judged("ridge", 0.8 * y), judged("trees", better)
-    table, in_time = (combine([constant, line], [little], y, None, SquaredError(), when) for when in (False, True))
+    table, in_time = (
+        combine([constant, line], [little], y, None, SquaredError(), RowsKind(kind)) for kind in ("table", "time")
+    )
     assert table[2] == pytest.approx(1.0)
     assert 0.05 < in_time[2] < 0.5
 
@@ -540,21 +567,23 @@ def test_a_series_alone_leaves_its_autoregression_for_persistence_sooner():
     few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
     better = 0.8 * y
     better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
-    alone, with_others = Series(np.arange(1, 4), True), Series(np.arange(4), True)
+    alone = RowsKind("series_alone", lags=np.arange(1, 4), wandering=True)
+    with_others = RowsKind("series", lags=np.arange(4), wandering=True)
+    no_series = RowsKind("time")
 
-    def weight_of(name: str, series: Series | None, first: np.ndarray = 0.8 * y, second: np.ndarray = better) -> float:
+    def weight_of(name: str, kind: RowsKind, first: np.ndarray = 0.8 * y, second: np.ndarray = better) -> float:
         candidates = [
             choose._Judged(model, True, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
             for model, prediction in (("autoregression", first), (name, second))
         ]
-        return combine(candidates, [], y, None, SquaredError(), True, series)[1]
+        return combine(candidates, [], y, None, SquaredError(), kind)[1]
 
     assert weight_of("zero", alone) > 0.8
     assert weight_of("ridge", alone) == 0.0
     assert 0.05 < weight_of("zero", with_others) == weight_of("ridge", with_others) < 0.5
     # rows that are no series leave persistence for the autoregression as soon as that is better
-    assert weight_of("zero", None, first=better, second=0.8 * y) == 0.0
-    assert weight_of("zero", None, first=0.7 * y, second=0.8 * y) == 1.0
+    assert weight_of("zero", no_series, first=better, second=0.8 * y) == 0.0
+    assert weight_of("zero", no_series, first=0.7 * y, second=0.8 * y) == 1.0
 
 
 def test_changes_of_a_series_that_have_grown_may_grow_on():

@@ -9,6 +9,7 @@ from sklearn.model_selection import PredefinedSplit
 from softboost import SoftBoostRegressor
 from softboost._choice import choose
 from softboost._choice.choose import combine, convex_weights
+from softboost._choice.rows import RowsKind
 from softboost.losses import AbsoluteError, Huber, SquaredError
 
 
@@ -46,19 +47,19 @@ def test_convex_weights_count_a_weight_of_four_as_a_row_four_times(loss):
     assert np.abs(weighted - convex_weights(predictions, y, None, loss)).max() > 0.1
 
 
-def weight_of_the_richer(y, richer, in_time=False):
+def weight_of_the_richer(y, richer, kind):
     """Weight of a candidate beside the constant, as judged on the rows y."""
 
     def judged(name, prediction):
         return choose._Judged(name, False, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
 
     candidates = [judged("constant", np.zeros_like(y)), judged("ridge", richer)]
-    return combine(candidates, [], y, None, SquaredError(), in_time)[1]
+    return combine(candidates, [], y, None, SquaredError(), RowsKind(kind))[1]
 
 
-@pytest.mark.parametrize(("in_time", "doubt"), [(False, 10.0), (True, 15.0)])
+@pytest.mark.parametrize(("kind", "doubt"), [("table", 10.0), ("time", 15.0)])
 @pytest.mark.parametrize("n", [20, 100])
-def test_few_rows_are_doubted_beyond_their_standard_error(n, in_time, doubt):
+def test_few_rows_are_doubted_beyond_their_standard_error(n, kind, doubt):
     """A gain of t standard errors is trusted by t - 1 - doubt / n, cut off at 0 and 1."""
 
     def rows(far):
@@ -70,4 +71,4 @@ def test_few_rows_are_doubted_beyond_their_standard_error(n, in_time, doubt):
 
     for t, trust in ((0.95, 0.0), (1.3, 0.3), (1.7, 0.7), (2.2, 1.0)):
         y = rows(brentq(lambda far, t=t: t_value(far) - t - doubt / n, 1.5, 1e3))
-        assert weight_of_the_richer(y, 0.5 * y, in_time) == pytest.approx(trust, abs=1e-6)
+        assert weight_of_the_richer(y, 0.5 * y, kind) == pytest.approx(trust, abs=1e-6)

@@ -19,7 +19,7 @@ from ._boost.greedy import GreedyTrees
 from ._boost.hard_trees import HardTrees, make_hard_trees
 from ._boost.watch import Watch
 from ._choice.choose import Choice, candidate_recipes, choose, fit_member
-from ._choice.rows import ROWS_TO_KNOW_A_SERIES, Series, lags_of_columns, wanders
+from ._choice.rows import RowsKind, recognise
 from ._data.checks import check_choice, check_columns, check_flag, check_integer, check_number, resolve_n_threads
 from ._data.folds import make_folds
 from ._data.task import Task
@@ -27,7 +27,7 @@ from ._file.codecs.state import register_estimator
 from ._file.container import save as save_model
 from ._file.onnx import write_onnx
 from ._kernels import MAX_DEPTH
-from ._model.bounds import limited_units, prediction_bounds
+from ._model.bounds import joint_bounds, limited_units, prediction_bounds
 from ._model.ensemble import Ensemble
 from ._model.member import Member
 from ._model.partial_fit import CORRECTION, Recent
@@ -304,7 +304,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         state = self._fit_task(rows, None)
         anchor = _anchor_column(state["members_"])
         if anchor == _anchor_column(self.members_):  # the range of rows that are no longer kept still counts
-            state["_raw_bounds"] = prediction_bounds(rows, anchor, self._raw_bounds)
+            state["_raw_bounds"] = joint_bounds(rows, anchor, state["_raw_bounds"], self._raw_bounds)
         return state
 
     def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
@@ -313,11 +313,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         plain = len(recipes) == 1 and not linear_level and self.n_estimators != AUTO
         if plain or self.early_stopping:
             return self._fit_plain(task, recipes[0], previous)
-        lags = lags_of_columns(*task.first_rows(ROWS_TO_KNOW_A_SERIES)) if linear_level else None
-        task.in_time_order = lags is not None
-        series = None if lags is None else Series(lags, wanders(y))
-        forward = series is not None and series.wandering
-        shuffle = self.shuffle if self.shuffle != AUTO else (False if forward else "blocks")
+        kind = recognise(task) if linear_level else RowsKind(n_outputs=len(y))
+        shuffle = self.shuffle if self.shuffle != AUTO else (False if kind.forward else "blocks")
         folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds:
             return self._fit_constant(task, y)
@@ -325,7 +322,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         try:
             members, choice = choose(
                 X, y, weight, task.train_loss, recipes, folds, task.units,
-                linear_level=linear_level, series=series,
+                linear_level=linear_level, kind=kind,
                 fixed_rounds=self.n_estimators != AUTO, seed=task.seed, n_threads=task.n_threads,
                 progress=progress.step,
             )  # fmt: skip
@@ -334,7 +331,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             raise KeyboardInterrupt(f"fit was stopped while choosing. {_KEEP_ROUNDS}") from None
         finally:
             progress.close()
-        state = self._state(task, members, choice, {})
+        state = self._state(task, members, choice, {}, in_time_order=kind.is_series)
         state["evals_result_"] = _staged_losses(state["_ensemble"], task)
         return state
 
@@ -400,6 +397,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         choice: Choice | None,
         results: dict[str, Any],
         bounds_before: tuple[Array, Array] | None = None,
+        in_time_order: bool = False,
     ) -> dict[str, Any]:
         anchor = _anchor_column(members)
         # a model that was chosen for a table extrapolates so far; one of changes, and one fixed by hand, anywhere
@@ -417,7 +415,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             "n_estimators_": ensemble.n_rounds,
             "n_outputs_": len(task.units.y_spread),
             "_y_ndim": task.y_ndim,
-            "_raw_bounds": prediction_bounds(task, anchor, bounds_before),
+            "_raw_bounds": prediction_bounds(task, anchor, bounds_before, in_time_order=in_time_order),
             "_ensemble": ensemble,
         }
 

@@ -28,7 +28,6 @@ from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns, pilot_ranking
 from softboost._data.units import Units
-from softboost._linear.anchor import find_anchor
 from softboost._linear.autoregression import fit_autoregression
 from softboost._linear.models import fit_linear_models
 from softboost._linear.path import LinearPath
@@ -37,7 +36,7 @@ from softboost._model.member import Member
 from softboost.losses import Loss, SquaredError
 from softboost.transforms import Linear
 
-from .rows import Series
+from .rows import RowsKind, find_anchor
 
 __all__ = ["Choice", "candidate_recipes", "choose", "fit_member"]
 
@@ -96,12 +95,11 @@ class Fit:
         units: Units,
         loss: Loss,
         n_threads: int,
-        anchored: bool = False,
-        series: Series | None = None,
+        kind: RowsKind | None = None,
         recipes: Sequence[Recipe] = (),
     ) -> None:
-        self.lags = None if series is None else series.lags
-        self.anchor = find_anchor(X, y, weight, units, self.lags) if anchored else None
+        self.kind = RowsKind(n_outputs=len(y)) if kind is None else kind
+        self.anchor = find_anchor(X, y, weight, units, self.kind.lags) if self.kind.anchored else None
         if self.anchor is not None:
             y = np.ascontiguousarray(y - self.anchor.level(X)).astype(y.dtype)
         self.X, self.y, self.weight, self.units = self.see(X), y, weight, units
@@ -136,8 +134,8 @@ class Fit:
             self._linear = fit_linear_models(*rows, self.n_threads)
             if self.anchor is None:
                 self._linear["robust"] = fit_robust(*rows, self._linear["relaxed"], self.n_threads)
-            if self.lags is not None:
-                self._linear["autoregression"] = self._autoregression(self.lags)
+            if self.kind.lags is not None:
+                self._linear["autoregression"] = self._autoregression(self.kind.lags)
             elif self.anchor is not None and len(self.y) == 1:
                 only_the_last = (np.arange(len(self.X)) == self.anchor.column).astype(int)
                 self._linear["autoregression"] = self._autoregression(only_the_last)
@@ -310,7 +308,7 @@ def choose(
     units: Units,
     *,
     linear_level: bool = True,
-    series: Series | None = None,
+    kind: RowsKind,
     fixed_rounds: bool = False,
     seed: int = 0,
     n_threads: int = 1,
@@ -318,17 +316,12 @@ def choose(
 ) -> tuple[list[Member], Choice]:
     """Judge all candidates out of fold, combine them, and fit those that count on all rows.
 
-    A ``series`` that wanders is modelled by its changes, and so are rows whose target is all but a column, or nearly so
-    where many columns move along with that one. The autoregression is the simplest model of a series.
+    The autoregression is the simplest model of a series.
     """
-    anchored = series is not None and series.wandering
-    if series is None and linear_level:
-        anchor = find_anchor(X, y, weight, units)
-        anchored = anchor.error < 0.02 or (anchor.error < 0.3 and anchor.n_alike >= max(4, X.shape[0] / 10))
-    in_time = anchored or series is not None
+    anchored, in_time = kind.anchored, kind.in_time
     # changes are too noisy to tell which columns are needed
     recipes = [recipe for recipe in recipes if not ((recipe.for_tables and in_time) or (recipe.narrow and anchored))]
-    judge = _Judge(X, y, weight, loss, folds, units, anchored, series, recipes, seed, n_threads, progress)
+    judge = _Judge(X, y, weight, loss, folds, units, kind, recipes, seed, n_threads, progress)
     names = (ANCHORED_MODELS if anchored else LEVEL_MODELS) if linear_level else ("constant",)
     if in_time and len(y) == 1 and loss.scales_with_y:
         names = ("autoregression", *names)
@@ -336,10 +329,10 @@ def choose(
     best = min(linear, key=lambda c: float(np.average(c.row_loss, weights=judge.weight)))
     start = (best.model, best.stage) if linear_level else None
     boosted = judge.boosted_candidates(recipes, start, fixed_rounds)
-    weights = combine(linear, boosted, judge.y, judge.weight, loss, in_time, series)
+    weights = combine(linear, boosted, judge.y, judge.weight, loss, kind)
     everyone = linear + boosted
     by_name = {recipe.name: recipe for recipe in recipes}
-    full = Fit(X, y, weight, units, loss, n_threads, anchored, series, recipes)
+    full = Fit(X, y, weight, units, loss, n_threads, kind, recipes)
     members = []
     for candidate, w in zip(everyone, weights, strict=True):
         if w <= 0:
@@ -395,14 +388,13 @@ class _Judge:
         loss: Loss,
         folds: Sequence[Fold],
         units: Units,
-        anchored: bool,
-        series: Series | None,
+        kind: RowsKind,
         recipes: Sequence[Recipe],
         seed: int,
         n_threads: int,
         progress: Callable[[str], None],
     ) -> None:
-        self.loss, self.anchored, self.seed, self.progress = loss, anchored, seed, progress
+        self.loss, self.anchored, self.seed, self.progress = loss, kind.anchored, seed, progress
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
         self._must_watch = self.n_workers > 1 and y.shape[1] > ROWS_AT_ONCE
@@ -415,8 +407,7 @@ class _Judge:
                 units,
                 loss,
                 inner,
-                anchored,
-                series,
+                kind,
                 recipes,
             )
             for train, _ in folds
@@ -484,8 +475,7 @@ def combine(
     y: Array,
     weight: Array | None,
     loss: Loss,
-    in_time: bool = False,
-    series: Series | None = None,
+    kind: RowsKind,
 ) -> Array:
     """Weights of ``linear + boosted``: convex, and pulled to the simpler level where the richer is not surely better.
 
@@ -499,7 +489,7 @@ def combine(
     model, and hard to beat where nothing but the past is known: one and a half are asked for then, and half of one for
     persistence.
     """
-    doubt = 1.5 * DOUBT if in_time else DOUBT  # neighbours in time are alike: rows count for less
+    doubt = 1.5 * DOUBT if kind.in_time else DOUBT  # neighbours in time are alike: rows count for less
     n_linear, n_all = len(linear), len(linear) + len(boosted)
     predictions = np.stack([c.prediction for c in linear + boosted])
 
@@ -524,10 +514,10 @@ def combine(
         return a * rich + (1 - a) * simple
 
     w = only(0)
-    alone = series is not None and series.alone
+    alone = kind.kind == "series_alone"
     asked = 1.5 if alone else 1.0
     if linear[0].model == "autoregression" and linear[1].model == "zero":
-        if series is None:
+        if not kind.is_series:
             w = pulled(only(1), w, 0.0, 0.0)
         elif alone:
             w = pulled(w, only(1), 0.5, 0.0)
@@ -538,7 +528,7 @@ def combine(
     if n_linear == 1 and len(boosted) == 1:  # the user's own recipe stands as it is
         w = only(n_linear)
     elif boosted:
-        asked, doubt = (asked, doubt) if in_time else (1.5 * w[0], doubt * w[0])
+        asked, doubt = (asked, doubt) if kind.in_time else (1.5 * w[0], doubt * w[0])
         w = pulled(w, convex_weights(predictions, y, weight, loss), asked, doubt)
     w[w < 1e-3] = 0.0
     return w / w.sum()

@@ -1,19 +1,99 @@
-"""Recognises rows that are a series in time order."""
+"""Recognises what kind of rows a fit has: a table, rows in time, or a series in time order.
+
+This is the only module that decides it. The answer, a :class:`RowsKind`, says which candidates apply, how much evidence
+is required of them, whether folds go forward in time, and whether levels or changes are modelled.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROWS_TO_KNOW_A_SERIES", "Series", "lags_of_columns", "wanders"]
+from softboost._data.task import Task
+from softboost._data.units import Units
+from softboost._linear.anchor import Anchor
+from softboost._linear.medians import medians
+
+__all__ = ["RowsKind", "find_anchor", "is_stationary", "lags_of_columns", "recognise"]
 
 Array = NDArray[Any]
-ROWS_TO_KNOW_A_SERIES = 20_000
-ROWS_TO_KNOW_A_LAG = 200
-MAX_LAG_TO_KNOW = 400
+MAX_SERIES_ROWS = 20_000  # rows that are compared with the target of the row before
+MAX_LAG_ROWS = 200  # rows that are compared for each farther lag
+MAX_LAG = 400
+MIN_STATIONARY_ROWS = 60
+MAX_ANCHOR_ROWS = 2**15
+NEAR = 0.02  # the target is all but a column: its distance from it, as a share of its variance
+NEARISH = 0.3  # the same where many columns move along with that column
+
+
+@dataclass(frozen=True)
+class RowsKind:
+    """What is known of the order of the rows and of how the target follows a column.
+
+    Attributes
+    ----------
+    kind : {"table", "time", "series", "series_alone"}
+        ``"table"``: rows in no order. ``"time"``: the target follows a column, as a value follows the last one, but the
+        rows are not known to be in time order. ``"series"``: rows of one series in time order. ``"series_alone"``: the
+        same, and every column is a lag.
+    n_outputs : int
+    lags : ndarray of shape (n_features_in,) or None
+        How many rows back each column looks, 0 where it is not a lag; None unless the rows are a series.
+    wandering : bool
+        Whether the series is not stationary (see :func:`is_stationary`).
+    anchor : Anchor or None
+        Where changes since a column are modelled instead of levels, that view on all rows.
+    """
+
+    kind: Literal["table", "time", "series", "series_alone"] = "table"
+    n_outputs: int = 1
+    lags: Array | None = None
+    wandering: bool = False
+    anchor: Anchor | None = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether neighbouring rows are alike, and rows to come less like those judged than in a table."""
+        return self.kind != "table"
+
+    @property
+    def is_series(self) -> bool:
+        """Whether the rows are one series in time order."""
+        return self.lags is not None
+
+    @property
+    def anchored(self) -> bool:
+        """Whether changes since an anchor column are modelled, not levels."""
+        return self.anchor is not None
+
+    @property
+    def forward(self) -> bool:
+        """Whether candidates are judged on rows after those that they are fitted on."""
+        return self.is_series and self.wandering
+
+
+def recognise(task: Task) -> RowsKind:
+    """The kind of the rows of a task, from a column that repeats the target of the row before or nearly is the target.
+
+    A series is modelled by its changes unless it is stationary. So are other rows whose target is all but a column, or
+    close to one along with which many others move.
+    """
+    X, y, weight = task.standardised()
+    lags = lags_of_columns(*task.first_rows(MAX_SERIES_ROWS))
+    if lags is not None:
+        alone, wandering = bool(np.all(lags > 0)), not is_stationary(y)
+        anchor = find_anchor(X, y, weight, task.units, lags) if wandering else None
+        return RowsKind("series_alone" if alone else "series", len(y), lags, wandering, anchor)
+    anchor = find_anchor(X, y, weight, task.units)
+    if anchor.error < NEAR or (anchor.error < NEARISH and anchor.n_alike >= max(4, X.shape[0] / 10)):
+        return RowsKind("time", len(y), anchor=anchor)
+    return RowsKind("table", len(y))
+
+
+# -- series ------------------------------------------------------------------------------------------------------------
 
 
 def lags_of_columns(X: Array, y: Array) -> Array | None:
@@ -42,48 +122,29 @@ def lags_of_columns(X: Array, y: Array) -> Array | None:
     lags = np.where(repeats(1, len(y)), 1, 0)
     if not lags.any():
         return None
-    for lag in range(2, MAX_LAG_TO_KNOW + 1):
+    for lag in range(2, MAX_LAG + 1):
         if before == lag - 2 and np.any(lags == lag - 1):  # the first row's lags go on into the past
             known, before = np.append(X[0, np.argmax(lags == lag - 1)], known), lag - 1
         if np.all(lags > 0) or lag - before > len(y) // 2:
             break
-        lags[(lags == 0) & repeats(lag, ROWS_TO_KNOW_A_LAG)] = lag
+        lags[(lags == 0) & repeats(lag, MAX_LAG_ROWS)] = lag
     return lags
 
 
-@dataclass(frozen=True)
-class Series:
-    """What is known of rows that are a series in time order.
+def is_stationary(y: Array) -> bool:
+    """Whether a series (n_outputs, n_samples) in time order returns to a mean, by the KPSS test.
 
-    Attributes
-    ----------
-    lags : ndarray of shape (n_features_in,)
-        How many rows back each column looks; 0 where it is not a lag.
-    wandering : bool
-        Whether the series has no mean that it returns to (see :func:`wanders`).
+    Fewer than 60 rows cannot tell, and then a series is safer taken as one that does not. A series whose last value is
+    much farther from the next than its mean is stationary, whatever the test says.
     """
-
-    lags: Array
-    wandering: bool
-
-    @property
-    def alone(self) -> bool:
-        """Whether nothing but its own past is known."""
-        return bool(np.all(self.lags > 0))
-
-
-def wanders(y: Array) -> bool:
-    """Whether a series (n_outputs, n_samples) in time order has no mean that it returns to, as far as can be told.
-
-    With few rows it cannot be told, and then it is safer to think so. One that does is not much farther from its last
-    value than from its mean.
-    """
+    if y.shape[1] < MIN_STATIONARY_ROWS:
+        return False
     steps = (np.diff(y, axis=1) ** 2).mean(axis=1)
-    return y.shape[1] < 60 or bool(np.any((_kpss(y) > 0.2) & (steps < 1.5 * y.var(axis=1))))
+    return not np.any((_kpss(y) > 0.2) & (steps < 1.5 * y.var(axis=1)))
 
 
 def _kpss(y: Array) -> Array:
-    """The statistic of Kwiatkowski, Phillips, Schmidt and Shin for each row of y: large for series that wander."""
+    """The statistic of Kwiatkowski, Phillips, Schmidt and Shin for each row of y: large unless it is stationary."""
     n = y.shape[1]
     e = y - y.mean(axis=1, keepdims=True)
     n_lags = int(4 * (n / 100) ** 0.25)
@@ -91,3 +152,95 @@ def _kpss(y: Array) -> Array:
     for lag in range(1, n_lags + 1):
         long_run = long_run + 2 * (1 - lag / (n_lags + 1)) * (e[:, lag:] * e[:, :-lag]).sum(axis=1) / n
     return (np.cumsum(e, axis=1) ** 2).sum(axis=1) / n**2 / np.maximum(long_run, 1e-9 * (e**2).mean(axis=1) + 1e-300)
+
+
+# -- the anchor --------------------------------------------------------------------------------------------------------
+
+
+def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Array | None = None) -> Anchor:
+    """The view of changes since the column nearest to y in its own units, all outputs together.
+
+    Uses at most 32,768 evenly spaced rows. Nearest is by the mean absolute distance, so that a few level shifts do not
+    decide which column is the last value. Where ``lags`` says how many rows back each column looks (0: not a lag), the
+    anchor is lag 1, and all lags are in its units.
+    """
+    if X.shape[1] > MAX_ANCHOR_ROWS:
+        rows = np.linspace(0, X.shape[1] - 1, MAX_ANCHOR_ROWS).astype(int)
+        X, y, weight = X[:, rows], y[:, rows], None if weight is None else weight[rows]
+    X, y = X.astype(np.float64), y.astype(np.float64)
+    weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
+    share = weight / weight.sum()
+    with np.errstate(over="ignore"):  # a y of subnormal numbers; what overflows is limited
+        slope = _limited(units.spread[:, None] / units.y_spread)  # (n_features, n_outputs)
+        offset = _limited((units.centre[:, None] - units.y_centre) / units.y_spread)
+    error = _squared_distances(X, y, share, slope, offset)
+    column = _nearest(X, y, share, slope, offset, error) if lags is None else int(np.flatnonzero(lags == 1)[0])
+    alike = _in_the_same_units(X, column, units, share)
+    if lags is not None:
+        alike[np.flatnonzero(lags > 1)] = True
+    away = np.abs(y - slope[column][:, None] * X[column] - offset[column][:, None])
+    return Anchor.of_column(
+        column,
+        alike,
+        X,
+        share,
+        units,
+        slope=slope[column],
+        offset=offset[column],
+        error=min(float(error[column]), _typical_error(away, y, share)),
+    )
+
+
+def _limited(ratio: Array) -> Array:
+    """Ratios of units that are many orders of magnitude apart, limited so that their squares do not overflow."""
+    return np.clip(ratio, -1e100, 1e100)
+
+
+def _squared_distances(X: Array, y: Array, share: Array, slope: Array, offset: Array) -> Array:
+    """Mean (y - slope x - offset)^2 for all columns, from second moments, without forming the differences."""
+    mean_x, mean_y = X @ share, y @ share
+    gap = mean_y - slope * mean_x[:, None] - offset
+    variance_x = (X - mean_x[:, None]) ** 2 @ share
+    variance_y = (y - mean_y[:, None]) ** 2 @ share
+    covariance = (X - mean_x[:, None]) * share @ (y - mean_y[:, None]).T
+    error = (gap**2 + variance_y + slope**2 * variance_x[:, None] - 2 * slope * covariance).mean(axis=1)
+    return np.maximum(error, 1e-12 * variance_y.mean())  # a copy of y leaves only rounding
+
+
+def _nearest(X: Array, y: Array, share: Array, slope: Array, offset: Array, error: Array) -> int:
+    """The column of least mean absolute distance from y, of the eight of least squared distance."""
+    near = np.sort(np.argsort(error, kind="stable")[:8])
+    distance = np.abs(y - slope[near][:, :, None] * X[near][:, None] - offset[near][:, :, None])
+    distance = distance.mean(axis=1) @ share
+    return int(near[np.flatnonzero(distance <= distance.min() * (1 + 1e-9))[0]])
+
+
+def _typical_error(away: Array, y: Array, share: Array) -> float:
+    """The median distance of y from the anchor divided by its median distance from its own median, squared.
+
+    As large as the share of the variance where both are normal, and far smaller for a series that hardly moves between
+    a few level shifts, which make up nearly all of its variance.
+    """
+    own = medians(np.abs(y - medians(y, share)[:, None]), share)
+    return float(np.mean((medians(away, share) / own) ** 2)) if np.all(own > 0) else np.inf
+
+
+def _in_the_same_units(X: Array, column: int, units: Units, share: Array) -> Array:
+    """Columns that move about one to one with the anchor: a regression slope on it between a half and two.
+
+    Also those whose median distance from it is less than its own from its median, which level shifts do not affect.
+    """
+    x = X[column] - X[column] @ share
+    denominator = float(x**2 @ share)
+    if denominator <= 0:
+        return np.zeros(X.shape[0], dtype=bool)
+    slope = (X @ (x * share)) / denominator * units.spread / units.spread[column]
+    level = np.abs(units.centre - units.centre[column]) <= 4 * units.spread[column]
+    alike = (slope > 0.5) & (slope < 2.0) & level
+    with np.errstate(over="ignore"):
+        ratio, gap = units.spread / units.spread[column], (units.centre - units.centre[column]) / units.spread[column]
+        away = medians(np.abs(X * ratio[:, None] + gap[:, None] - X[column]), share)
+    own = medians(np.abs(X[[column]] - medians(X[[column]], share)[:, None]), share)[0]
+    alike |= (away <= own) & (own > 0)
+    alike[column] = False
+    return alike

@@ -33,8 +33,6 @@ class Task:
         The loss in the units of y, and the same for y in working units.
     header : dict
         ``n_features_in_`` and, where X has column names, ``feature_names_in_``.
-    in_time_order : bool
-        Whether the rows were found to be a series.
     """
 
     def __init__(self) -> None:
@@ -52,7 +50,6 @@ class Task:
         self.seed = 0
         self.n_threads = 1
         self.bounded = True
-        self.in_time_order = False
         self.header: dict[str, Any] = {}
         self.eval_rows: tuple[Array, Array] | None = None
         self._standardised: Rows | None = None

@@ -12,7 +12,7 @@ from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost._kernels import FARTHEST
 
-__all__ = ["limited_units", "prediction_bounds"]
+__all__ = ["joint_bounds", "limited_units", "prediction_bounds"]
 
 Array = NDArray[Any]
 REACH = 3.0  # predictions, and columns as the model sees them, leave their training range by at most so many widths
@@ -41,12 +41,14 @@ def _growth(changes: Array) -> float:
     return min(max(late / early - 1, 0.0), MAX_GROWTH) if early > 0 else 0.0
 
 
-def prediction_bounds(task: Task, column: int | None, before: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+def prediction_bounds(
+    task: Task, column: int | None, before: tuple[Array, Array] | None = None, *, in_time_order: bool = False
+) -> tuple[Array, Array]:
     """Raw predictions are kept within three widths of the targets' range beyond that range.
 
-    A model of changes since ``column`` predicts no change beyond those of the training rows, or, in a series whose
-    changes grew from its first half to its second, so much beyond. ``before`` are the bounds of rows learned
-    earlier; the range then is that of all rows.
+    A model of changes since ``column`` predicts no change outside the range of those of the training rows. Where the
+    rows are in time order and changes grew from the first half to the second, that range is widened by as much.
+    ``before`` are the bounds of rows learned earlier; the range then is that of all rows.
     """
     n_outputs = task.y.shape[0]
     if not (task.bounded and task.loss.scales_with_y):
@@ -56,8 +58,19 @@ def prediction_bounds(task: Task, column: int | None, before: tuple[Array, Array
         return _widened(y, REACH, before)
     level = task.encoded[:, column].astype(np.float64)
     changes = y - np.where(np.isnan(level), task.units.centre[column], level)
-    low, high = _widened(changes, _growth(changes) if task.in_time_order else 0.0, None)
-    return (low, high) if before is None else (np.minimum(low, before[0]), np.maximum(high, before[1]))
+    bounds = _widened(changes, _growth(changes) if in_time_order else 0.0, None)
+    return bounds if before is None else _union(bounds, before)
+
+
+def joint_bounds(
+    task: Task, column: int | None, bounds: tuple[Array, Array], before: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Bounds of a model of these rows, extended to those of rows learned earlier."""
+    return prediction_bounds(task, None, before) if column is None else _union(bounds, before)
+
+
+def _union(bounds: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+    return np.minimum(bounds[0], before[0]), np.maximum(bounds[1], before[1])
 
 
 def limited_units(task: Task) -> Units:
