@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import helpers
 from softboost import SoftBoostRegressor
 from softboost._data.columns import Columns, read_frame
+from softboost._data.units import Units
 
 NAMES = list("abcde")
 
@@ -119,11 +120,13 @@ def test_equal_patterns_of_missing_values_get_one_column():
     X = np.arange(40.0).reshape(10, 4)
     X[::2, 0] = X[::2, 2] = np.nan
     X[1:4, 3] = np.nan
-    columns = Columns.learn(X, {}, None, True)
+    columns = Columns.learn(X, {}, None)
     assert list(columns.missing) == [0, 3]
     assert columns.encode(X, {}).shape == (10, 6)
     assert_array_equal(columns.source, [0, 1, 2, 3, 0, 3])
-    assert not np.isnan(columns.standardised(columns.encode(X, {}))).any()
+    encoded = columns.encode(X, {})
+    assert columns.n_encoded == encoded.shape[1]
+    assert not np.isnan(Units.learn(encoded, np.zeros((1, 10)), None).standardised(encoded)).any()
 
 
 def test_nullable_dtypes_of_pandas():
@@ -233,19 +236,17 @@ def test_unknown_and_missing_categories_are_no_category():
 
 def test_rare_categories_share_the_column_of_none():
     values = np.array(["often"] * 10 + ["twice"] * 2 + ["once"], dtype=object)
-    columns = Columns.learn(np.zeros((13, 1)), {0: values}, None, True)
+    columns = Columns.learn(np.zeros((13, 1)), {0: values}, None)
     assert columns.categories == {0: ["often", "twice"]}
     many = np.array([f"c{j:03d}" for j in range(100)] * 2, dtype=object)
-    assert len(Columns.learn(np.zeros((200, 1)), {0: many}, None, True).categories[0]) == 32
+    assert len(Columns.learn(np.zeros((200, 1)), {0: many}, None).categories[0]) == 32
 
 
 def test_weight_of_two_counts_a_category_twice():
     values = np.array(["a", "a", "b", "c"], dtype=object)
-    weighted = Columns.learn(np.zeros((4, 1)), {0: values}, np.array([1.0, 1.0, 2.0, 1.0]), True)
-    repeated = Columns.learn(np.zeros((5, 1)), {0: values[[0, 1, 2, 2, 3]]}, None, True)
+    weighted = Columns.learn(np.zeros((4, 1)), {0: values}, np.array([1.0, 1.0, 2.0, 1.0]))
+    repeated = Columns.learn(np.zeros((5, 1)), {0: values[[0, 1, 2, 2, 3]]}, None)
     assert weighted.categories == repeated.categories == {0: ["a", "b"]}
-    assert_allclose(weighted.centre, repeated.centre)
-    assert_allclose(weighted.spread, repeated.spread)
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
@@ -268,25 +269,43 @@ def test_categories_can_be_switched_off():
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_standardised_columns_have_mean_zero_and_unit_variance(scale):
-    X = scale * (3.0 + helpers.make_data(200)[0])
-    columns = Columns.learn(X, {}, None, True)
-    standard = columns.standardised(X)
-    assert_allclose(standard.mean(axis=1), 0.0, atol=1e-12)
-    assert_allclose(standard.std(axis=1), 1.0, rtol=1e-12)
+    X, y = helpers.make_data(200)
+    X, y = scale * (3.0 + X), scale * (3.0 + y)[None]
+    units = Units.learn(X, y, None)
+    for standard in (units.standardised(X), units.standardised_y(y)):
+        assert_allclose(standard.mean(axis=1), 0.0, atol=1e-12)
+        assert_allclose(standard.std(axis=1), 1.0, rtol=1e-12)
+    assert_allclose(units.original_y(units.standardised_y(y)), y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("largest", [1e308, -1e308])
+def test_differences_from_the_mean_do_not_overflow(largest):
+    X = largest * np.array([[1.0], *[[-1.0]] * 19])  # the first row is farther from the mean than a number can be
+    units, small = Units.learn(X, X.T, None), Units.learn(X / 1e9, X.T / 1e9, None)
+    assert_allclose(units.standardised(X), small.standardised(X / 1e9), rtol=1e-12)
+    assert_allclose(units.standardised_y(X.T), small.standardised_y(X.T / 1e9), rtol=1e-12)
 
 
 def test_weighted_centre_and_spread_are_those_of_repeated_rows():
-    X, _ = helpers.make_data(30)
+    X, y = helpers.make_data(30)
     X[4, 2] = np.nan
     weight = np.random.default_rng(0).integers(1, 4, size=30)
-    weighted = Columns.learn(X, {}, weight.astype(float), True)
-    repeated = Columns.learn(np.repeat(X, weight, axis=0), {}, None, True)
-    assert_allclose(weighted.centre, repeated.centre, rtol=1e-12)
-    assert_allclose(weighted.spread, repeated.spread, rtol=1e-12)
+    weighted = Units.learn(X, y[None], weight.astype(float))
+    repeated = Units.learn(np.repeat(X, weight, axis=0), np.repeat(y, weight)[None], None)
+    for name in ("centre", "spread", "y_centre", "y_spread"):
+        assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
 
 
 def test_constant_columns_have_a_spread_of_one():
     X = np.column_stack([np.full(10, 1e9), np.full(10, 0.1) * 3, np.arange(10.0)])
-    columns = Columns.learn(X, {}, None, True)
-    assert_array_equal(columns.spread[:2], 1.0)
-    assert np.abs(columns.standardised(X)[:2]).max() < 1e-6
+    units = Units.learn(X, X.T, None)
+    assert_array_equal(units.spread[:2], 1.0)
+    assert np.abs(units.standardised(X)[:2]).max() < 1e-6
+
+
+def test_what_is_not_standardised_stays_as_it_is():
+    X, y = helpers.make_data(30)
+    for columns, target in ((False, True), (True, False)):
+        units = Units.learn(X, y[None], None, columns=columns, target=target)
+        assert np.array_equal(units.standardised(X), X.T) is not columns
+        assert np.array_equal(units.standardised_y(y[None]), y[None]) is not target

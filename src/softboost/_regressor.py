@@ -270,14 +270,13 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             recent = Recent.start(nothing, task.y.T[:0], None)
         recent = recent.copied()
         if recent.basis is None:
-            recent.begin(Ensemble.build(members, task.units), task.columns.standardised(recent.X))
+            recent.begin(Ensemble.build(members, task.units), task.units.standardised(recent.X))
         now = self._ensemble.raw_prediction(task.encoded, task.n_threads)
         with np.errstate(over="ignore"):
             loss = task.loss.loss(task.y, now.T).mean(axis=0)
         recent.take(task.encoded, task.y.T, task.weight, loss)
         if not recent.due:
-            raw = ((now.astype(np.float64) - task.units.y_centre) / task.units.y_spread).T
-            recent.learn(X, y, raw, weight, task.train_loss)
+            recent.learn(X, y, task.units.standardised_y(now.T.astype(np.float64)), weight, task.train_loss)
         if recent.due:
             state = self._refitted(task, recent)
             if state is not None:

@@ -1,4 +1,4 @@
-"""From a frame or an array to standardised columns: categories, missing values, centre and spread.
+"""From a frame or an array to columns of numbers: categories and missing values.
 
 Numeric columns come first and in their order; behind them come one 0/1 column per category and one per pattern of
 missing values. A missing number counts as the column's mean, also when it is first met in prediction.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -20,7 +20,6 @@ from .categories import as_text, frequent, indicators, is_missing
 __all__ = ["Columns", "is_frame", "read_array", "read_frame"]
 
 Array = NDArray[Any]
-BLOCK_ROWS = 8192  # rows that are worked on together, so that no copy of all of X is made on the way
 
 
 def is_frame(X: Any) -> bool:
@@ -119,7 +118,7 @@ def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> l
 
 @dataclass
 class Columns:
-    """How X becomes standardised columns, learned from the training rows.
+    """How X becomes columns of numbers, learned from the training rows.
 
     Attributes
     ----------
@@ -129,37 +128,28 @@ class Columns:
         Categories, each with a 0/1 column, of each category column; others are all zeros.
     missing : ndarray of shape (n_missing,)
         Numeric columns whose missing values have a 0/1 column.
-    centre, spread : ndarray of shape (n_encoded,)
-        Weighted mean and standard deviation; spread is one where a column is constant.
-    source : ndarray of shape (n_encoded,)
-        Column of X that each encoded column comes from.
     """
 
     n_features: int
     categories: dict[int, list[str]]
     missing: Array
-    centre: Array
-    spread: Array
-    source: Array
 
     @classmethod
-    def learn(cls, X: Array, categories: dict[int, Array], weight: Array | None, standardize: bool) -> Columns:
+    def learn(cls, X: Array, categories: dict[int, Array], weight: Array | None) -> Columns:
         """Learn from the numeric matrix X (n_samples, n_features) and the category columns of :func:`read_frame`."""
-        n_features = X.shape[1]
         kept = {j: frequent(values, weight) for j, values in categories.items()}
-        missing = _missing_patterns(X, weight)
-        source = np.concatenate(
-            [np.arange(n_features), *[np.full(len(names), j) for j, names in kept.items()], missing]
-        ).astype(np.int32)
-        columns = cls(n_features, kept, missing, np.zeros(len(source)), np.ones(len(source)), source)
-        if standardize:
-            columns.centre, columns.spread = _centre_and_spread(columns.encode(X, categories), weight)
-        return columns
+        return cls(X.shape[1], kept, _missing_patterns(X, weight))
 
-    def rescaled(self, encoded: Array, weight: Array | None) -> Columns:
-        """The same columns with the centre and spread of other rows."""
-        centre, spread = _centre_and_spread(encoded, weight)
-        return replace(self, centre=centre, spread=spread)
+    @property
+    def n_encoded(self) -> int:
+        """Columns with the extra ones."""
+        return self.n_features + sum(map(len, self.categories.values())) + len(self.missing)
+
+    @property
+    def source(self) -> Array:
+        """Column of X that each encoded column comes from, shape (n_encoded,)."""
+        of_categories = [np.full(len(names), j) for j, names in self.categories.items()]
+        return np.concatenate([np.arange(self.n_features), *of_categories, self.missing]).astype(np.int32)
 
     def encode(self, X: Array, categories: dict[int, Array]) -> Array:
         """X with the extra 0/1 columns behind it, not yet standardised; X itself where there are none."""
@@ -168,24 +158,6 @@ class Columns:
         extra = [indicators(categories[j], names, X.dtype) for j, names in self.categories.items()]
         extra.append(np.isnan(X[:, self.missing]).astype(X.dtype))
         return np.ascontiguousarray(np.hstack([X, *extra]))
-
-    def standardised(self, encoded: Array, dtype: Any = None) -> Array:
-        """Feature-major, standardised columns (n_encoded, n_samples), missing values at zero: the mean."""
-        own = encoded.dtype
-        out = np.empty(encoded.shape[::-1], dtype=own if dtype is None else dtype)
-        half_centre, scale = (0.5 * self.centre).astype(own)[:, None], (2.0 / self.spread).astype(own)[:, None]
-        for rows in _blocks(len(encoded)):
-            block = np.multiply(encoded[rows].T, 0.5, order="C", dtype=own)  # a difference itself may overflow
-            block -= half_centre
-            block *= scale
-            if np.isnan(block).any():
-                block[np.isnan(block)] = 0.0
-            out[:, rows] = block
-        return out
-
-
-def _blocks(n_rows: int) -> list[slice]:
-    return [slice(begin, begin + BLOCK_ROWS) for begin in range(0, n_rows, BLOCK_ROWS)]
 
 
 def _missing_patterns(X: Array, weight: Array | None) -> Array:
@@ -203,39 +175,3 @@ def _missing_patterns(X: Array, weight: Array | None) -> Array:
             seen.add(pattern)
             kept.append(j)
     return np.array(kept, dtype=np.int64)
-
-
-def _centre_and_spread(X: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Weighted mean and standard deviation of each column, missing values left out, safe for any scale.
-
-    Columns are first divided by their largest size, so that squares neither overflow nor vanish. A column whose
-    spread is lost in rounding counts as constant and gets a spread of one.
-    """
-    smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse has to be finite
-    n_columns = X.shape[1]
-    blocks = _blocks(len(X))
-
-    def block(rows: slice) -> tuple[Array, Array, Array]:
-        values = np.ascontiguousarray(X[rows], dtype=np.float64)  # another order would differ in the last bit
-        present = ~np.isnan(values)
-        return values, present, present.astype(np.float64) if weight is None else present * weight[rows, None]
-
-    size, total = np.zeros(n_columns), np.zeros(n_columns)
-    for rows in blocks:
-        values, present, w = block(rows)
-        with np.errstate(invalid="ignore"):
-            size = np.maximum(size, np.where(present, np.abs(values), 0.0).max(axis=0, initial=0.0))
-        total += w.sum(axis=0)
-    size = np.where(size > 0, size, 1.0)
-    total = np.maximum(total, 1e-300)
-    mean, variance = np.zeros(n_columns), np.zeros(n_columns)
-    for rows in blocks:
-        values, present, w = block(rows)
-        mean += (w * np.where(present, values / size, 0.0)).sum(axis=0)
-    mean /= total
-    for rows in blocks:
-        values, present, w = block(rows)
-        variance += (w * np.where(present, values / size - mean, 0.0) ** 2).sum(axis=0)
-    std = np.sqrt(variance / total)
-    spread = np.where(std > 1e-10, std * size, 1.0)
-    return mean * size, np.where((spread > smallest) & np.isfinite(spread), spread, 1.0)

@@ -79,12 +79,13 @@ class Task:
         task.bounded = bool(model.standardize)
         if previous is None:
             task.loss = make_loss(model.loss)
-            task.columns = Columns.learn(matrix, categories, task.weight, model.standardize)
-            task._learn_units(model.standardize)
+            task.columns = Columns.learn(matrix, categories, task.weight)
         else:
             task._keep(previous)
-        task.loss.check_target(task.y)
         task.encoded = task.columns.encode(matrix, categories)
+        if previous is None:
+            task._learn_units()
+        task.loss.check_target(task.y)
         if eval_set is not None:
             task._read_eval_set(model, eval_set)
         return task
@@ -98,8 +99,8 @@ class Task:
         task.kept = np.arange(len(encoded))
         task.seed, task.n_threads, task.bounded = self.seed, self.n_threads, self.bounded
         task.header, task.y_ndim, task.loss = self.header, self.y_ndim, make_loss(loss)
-        task.columns = self.columns.rescaled(encoded, task.weight) if task.bounded else self.columns
-        task._learn_units(task.bounded)
+        task.columns = self.columns
+        task._learn_units()
         return task
 
     def _keep(self, previous: dict[str, Any]) -> None:
@@ -108,24 +109,13 @@ class Task:
         if len(self.y) != previous["n_outputs_"]:
             raise ValueError(f"y has {len(self.y)} outputs, the model was fitted with {previous['n_outputs_']}")
 
-    def _learn_units(self, standardize: bool) -> None:
-        n_outputs = self.y.shape[0]
-        y_centre, y_spread = np.zeros(n_outputs), np.ones(n_outputs)
-        if standardize and self.loss.scales_with_y:
-            y = self.y.astype(np.float64)
-            size = np.abs(y).max(axis=1)
-            size = np.where(size > 0, size, 1.0)
-            scaled = y / size[:, None]  # squares of what is left neither overflow nor vanish
-            centre = np.average(scaled, axis=1, weights=self.weight)
-            deviation = scaled - centre[:, None]
-            spread = np.sqrt(np.average(deviation**2, axis=1, weights=self.weight))
-            y_centre = centre * size
-            # a y that is constant up to rounding has no spread of its own
-            y_spread = np.where(spread > 1e-12, spread, 1.0) * size
-        self.units = Units(self.columns.centre, self.columns.spread, y_centre, y_spread)
+    def _learn_units(self) -> None:
+        scales = self.bounded and self.loss.scales_with_y
+        self.units = Units.learn(self.encoded, self.y, self.weight, columns=self.bounded, target=scales)
         self.loss = self.loss.rescaled(self.y, 1.0)
-        largest = float(y_spread.max())
-        self.train_loss = self.loss.rescaled(self.y, largest * float(np.sqrt(np.mean((y_spread / largest) ** 2))))
+        spread = self.units.y_spread
+        largest = float(spread.max())
+        self.train_loss = self.loss.rescaled(self.y, largest * float(np.sqrt(np.mean((spread / largest) ** 2))))
 
     def _read_eval_set(self, model: Any, eval_set: Any) -> None:
         if isinstance(eval_set, list) and len(eval_set) == 1:
@@ -150,18 +140,13 @@ class Task:
         """Rows, counted with their weights."""
         return float(self.y.shape[1] if self.weight is None else self.weight.sum())
 
-    def _standard_y(self, y: Array) -> Array:
-        units = self.units
-        centred = y.astype(np.float64) / 2 - units.y_centre[:, None] / 2  # halves, because a difference may overflow
-        return np.ascontiguousarray(centred / units.y_spread[:, None] * 2, dtype=y.dtype)
-
     def standardised(self) -> Rows:
         """X (n_columns, n_samples), y (n_outputs, n_samples) and weights, all in working units."""
         if self._standardised is None:
             dtype = self._working_precision()
-            X = self.columns.standardised(self.encoded, dtype)
+            X = self.units.standardised(self.encoded, dtype)
             weight = None if self.weight is None else self.weight.astype(dtype)
-            self._standardised = X, self._standard_y(self.y).astype(dtype, copy=False), weight
+            self._standardised = X, self.units.standardised_y(self.y).astype(dtype, copy=False), weight
         return self._standardised
 
     def _working_precision(self) -> Any:
@@ -179,8 +164,8 @@ class Task:
         X, y, weight = self.standardised()
         if self.eval_rows is not None:
             X_eval, y_eval = self.eval_rows
-            X_eval = self.columns.standardised(X_eval.astype(self.encoded.dtype), X.dtype)
-            return (X, y, weight), (X_eval, self._standard_y(y_eval).astype(y.dtype), None)
+            X_eval = self.units.standardised(X_eval.astype(self.encoded.dtype), X.dtype)
+            return (X, y, weight), (X_eval, self.units.standardised_y(y_eval).astype(y.dtype), None)
         if not model.early_stopping:
             return (X, y, weight), None
         n = y.shape[1]
@@ -202,6 +187,5 @@ class Task:
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
         """Mean loss, in the units of y, of y and raw predictions in working units."""
-        spread, centre = self.units.y_spread[:, None], self.units.y_centre[:, None]
         with np.errstate(over="ignore"):  # infinite where the loss itself, say the square of a huge y, is
-            return self.loss.mean(y * spread + centre, raw * spread + centre, weight)
+            return self.loss.mean(self.units.original_y(y), self.units.original_y(raw), weight)

@@ -1,4 +1,4 @@
-"""The units of standardised columns and targets."""
+"""How columns and targets are standardised: learned from the training rows, applied to others, and undone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from softboost import _kernels
 __all__ = ["Units"]
 
 Array = NDArray[Any]
+BLOCK_ROWS = 8192  # rows that are worked on together, so that no copy of all of X is made on the way
 
 
 @dataclass(frozen=True)
 class Units:
-    """What standardising took away: ``x_own = x * spread + centre``, likewise for y (per output).
+    """What standardising takes away: ``x_own = x * spread + centre``, likewise for y (per output).
 
     Where there are limits, in standardised units, a column's values beyond them count as the limit in prediction.
+    Differences are taken of halves, because the difference of two large numbers may overflow; the prediction kernel
+    (``load_rows`` in ``src/cpp/predict.hpp``) does the same.
     """
 
     centre: Array
@@ -29,8 +32,96 @@ class Units:
     low: Array | None = None
     high: Array | None = None
 
+    @classmethod
+    def learn(
+        cls, encoded: Array, y: Array, weight: Array | None, *, columns: bool = True, target: bool = True
+    ) -> Units:
+        """Weighted means and standard deviations of encoded (n_samples, n_columns) and y (n_outputs, n_samples).
+
+        Columns, or the target, that are not to be standardised have a centre of zero and a spread of one.
+        """
+        n_columns, n_outputs = encoded.shape[1], len(y)
+        own = _of_columns(encoded, weight) if columns else (np.zeros(n_columns), np.ones(n_columns))
+        return cls(*own, *(_of_target(y, weight) if target else (np.zeros(n_outputs), np.ones(n_outputs))))
+
+    def standardised(self, encoded: Array, dtype: Any = None) -> Array:
+        """Feature-major, standardised columns (n_columns, n_samples), missing values at zero: the mean."""
+        own = encoded.dtype
+        out = np.empty(encoded.shape[::-1], dtype=own if dtype is None else dtype)
+        half_centre, scale = (0.5 * self.centre).astype(own)[:, None], (2.0 / self.spread).astype(own)[:, None]
+        for rows in _blocks(len(encoded)):
+            block = np.multiply(encoded[rows].T, 0.5, order="C", dtype=own)
+            block -= half_centre
+            block *= scale
+            if np.isnan(block).any():
+                block[np.isnan(block)] = 0.0
+            out[:, rows] = block
+        return out
+
     def within(self, z: Array) -> Array:
-        """Standardised rows (n_samples, n_columns) inside the limits, missing values at zero."""
-        low = -_kernels.FARTHEST if self.low is None else self.low
-        high = _kernels.FARTHEST if self.high is None else self.high
+        """Standardised columns (n_columns, n_samples) inside their limits, missing values at zero."""
+        low = -_kernels.FARTHEST if self.low is None else self.low[:, None]
+        high = _kernels.FARTHEST if self.high is None else self.high[:, None]
         return np.where(np.isnan(z), 0.0, np.clip(z, low, high)).astype(z.dtype)
+
+    def standardised_y(self, y: Array) -> Array:
+        """Targets, or raw predictions, (n_outputs, n_samples) in working units."""
+        centred = y.astype(np.float64) / 2 - self.y_centre[:, None] / 2
+        return np.ascontiguousarray(centred / self.y_spread[:, None] * 2, dtype=y.dtype)
+
+    def original_y(self, y: Array) -> Array:
+        """The way back of :meth:`standardised_y`."""
+        return y * self.y_spread[:, None] + self.y_centre[:, None]
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(begin, begin + BLOCK_ROWS) for begin in range(0, n_rows, BLOCK_ROWS)]
+
+
+def _of_columns(X: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Weighted mean and standard deviation of each column, missing values left out, safe for any scale.
+
+    Columns are first divided by their largest size, so that squares neither overflow nor vanish. A column whose
+    spread is lost in rounding counts as constant and gets a spread of one.
+    """
+    smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse has to be finite
+    n_columns = X.shape[1]
+    blocks = _blocks(len(X))
+
+    def block(rows: slice) -> tuple[Array, Array, Array]:
+        values = np.ascontiguousarray(X[rows], dtype=np.float64)  # another order would differ in the last bit
+        present = ~np.isnan(values)
+        return values, present, present.astype(np.float64) if weight is None else present * weight[rows, None]
+
+    size, total = np.zeros(n_columns), np.zeros(n_columns)
+    for rows in blocks:
+        values, present, w = block(rows)
+        with np.errstate(invalid="ignore"):
+            size = np.maximum(size, np.where(present, np.abs(values), 0.0).max(axis=0, initial=0.0))
+        total += w.sum(axis=0)
+    size = np.where(size > 0, size, 1.0)
+    total = np.maximum(total, 1e-300)
+    mean, variance = np.zeros(n_columns), np.zeros(n_columns)
+    for rows in blocks:
+        values, present, w = block(rows)
+        mean += (w * np.where(present, values / size, 0.0)).sum(axis=0)
+    mean /= total
+    for rows in blocks:
+        values, present, w = block(rows)
+        variance += (w * np.where(present, values / size - mean, 0.0) ** 2).sum(axis=0)
+    std = np.sqrt(variance / total)
+    spread = np.where(std > 1e-10, std * size, 1.0)
+    return mean * size, np.where((spread > smallest) & np.isfinite(spread), spread, 1.0)
+
+
+def _of_target(y: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Weighted mean and standard deviation of each output, shapes (n_outputs,), safe for any scale."""
+    y = y.astype(np.float64)
+    size = np.abs(y).max(axis=1)
+    size = np.where(size > 0, size, 1.0)
+    scaled = y / size[:, None]  # squares of what is left neither overflow nor vanish
+    centre = np.average(scaled, axis=1, weights=weight)
+    deviation = scaled - centre[:, None]
+    spread = np.sqrt(np.average(deviation**2, axis=1, weights=weight))
+    # a y that is constant up to rounding has no spread of its own
+    return centre * size, np.where(spread > 1e-12, spread, 1.0) * size

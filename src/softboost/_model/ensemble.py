@@ -91,9 +91,8 @@ class Ensemble:
 
     def _through_transform(self, member: Member, X: Array, n_threads: int) -> Array:
         """What each round of a member adds, shape (n_rounds, n_samples, n_outputs)."""
-        halves = 0.5 * X - (0.5 * self.units.centre).astype(X.dtype)  # a difference itself may overflow
-        z = self.units.within(halves * (2.0 / self.units.spread).astype(X.dtype))
-        return self._outputs(member, z.T, n_threads).transpose(0, 2, 1).astype(X.dtype)
+        z = self.units.within(self.units.standardised(X))
+        return self._outputs(member, z, n_threads).transpose(0, 2, 1).astype(X.dtype)
 
     def _outputs(self, member: Member, z: Array, n_threads: int = 1) -> Array:
         """What each round adds at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""

@@ -113,7 +113,7 @@ def attributions(
     """
     names = _names(model, feature_names)
     rows = model._encode(X)
-    others = model.columns_.centre.astype(rows.dtype)[None] if background is None else model._encode(background)
+    others = model.units_.centre.astype(rows.dtype)[None] if background is None else model._encode(background)
     n_threads = resolve_n_threads(model.n_jobs)
     ensemble, source = model._ensemble, model.columns_.source
     n_outputs = len(ensemble.intercept)
@@ -149,10 +149,10 @@ def _linear_values(ensemble: Ensemble, rows: Array, others: Array) -> Array:
     """Exact values of the linear part, shape (n_encoded, n_samples, n_outputs)."""
 
     def standardised(X: Array) -> Array:
-        return ensemble.units.within((X - ensemble.units.centre) / ensemble.units.spread)
+        return ensemble.units.within(((X - ensemble.units.centre) / ensemble.units.spread).T)
 
-    change = standardised(rows) - standardised(others).mean(axis=0)
-    return change.T[:, :, None] * ensemble.coefficients.T[:, None]
+    change = standardised(rows) - standardised(others).mean(axis=1, keepdims=True)
+    return change[:, :, None] * ensemble.coefficients.T[:, None]
 
 
 def _parts(ensemble: Ensemble, source: Array) -> list[tuple[Ensemble, list[int]]]:

@@ -197,21 +197,15 @@ def _spread(f: Fields, name: str, length: int, least: float = LEAST_SPREAD) -> A
 
 
 def _unpack_columns(f: Fields) -> Columns:
+    for name in ("centre", "spread", "source"):  # what older files held twice: units say the first two
+        f.values.pop(name, None)
     n_features = f.integer("n_features", 1, 2**31)
     categories = f.take("categories", dict)
-    centre = f.array("centre", "f", (None,))
-    spread = _spread(f, "spread", len(centre))
     missing = f.array("missing", "i", (None,), below=n_features)
     for j, names in categories.items():
         if type(j) is not int or not 0 <= j < n_features or not conforms(names, list[str]):
             raise f.error("categories must give, for numbers of columns, lists of texts")
-    parts = [np.full(len(names), j) for j, names in categories.items()]
-    if len(centre) != n_features + sum(map(len, parts)) + len(missing):
-        raise f.error(f"centre has {len(centre)} numbers, which do not fit {n_features} columns")
-    source = f.array("source", "i", (len(centre),), below=n_features)
-    if not np.array_equal(source, np.concatenate([np.arange(n_features), *parts, missing])):
-        raise f.error("source does not fit the columns")
-    return Columns(n_features, categories, missing, centre, spread, source)
+    return Columns(n_features, categories, missing)
 
 
 register(SoftTree, Codec(attributes, _unpack_tree))
@@ -273,8 +267,8 @@ def _check_fitted(f: Fields) -> dict[str, Any]:
     n_columns, n_outputs = len(units.centre), len(units.y_centre)
     if n_outputs < 1:
         raise f.error("a model without an output")
-    if not (np.array_equal(columns.centre, units.centre) and np.array_equal(columns.spread, units.spread)):
-        raise f.error("columns_ and units_ differ in how they standardise")
+    if columns.n_encoded != n_columns:
+        raise f.error(f"columns_ make {columns.n_encoded} columns, but units_ are those of {n_columns}")
     for i, member in enumerate(members):
         if not isinstance(member, Member):
             raise f.error("members_ must be a list of members")
