@@ -30,18 +30,18 @@ PARAMETERS = [
     ({"learning_rate": 0}, "learning_rate must be a number above 0 and at most 1, got 0"),
     ({"learning_rate": 1.5}, "learning_rate must be a number above 0 and at most 1, got 1.5"),
     ({"learning_rate": float("nan")}, "learning_rate must be a number above 0 and at most 1, got nan"),
-    ({"loss": "mse"}, "loss='mse' is not known; choose one of .*squared_error"),
+    ({"loss": "mse"}, "loss='mse' is not valid; choose one of .*squared_error"),
     ({"loss": 7}, "loss=7 is neither a name, nor an object with methods"),
-    ({"feature_transform": "pca"}, "feature_transform='pca' is not known; choose None, 'auto', one of .*linear"),
+    ({"feature_transform": "pca"}, "feature_transform='pca' is not valid; choose None, 'auto', one of .*linear"),
     ({"feature_transform": Linear(0)}, "n_components must be None or an integer of at least 1, got 0"),
     ({"feature_transform": Linear(50)}, "n_components=50 is more than the 5 features; use at most that"),
-    ({"leaves": "quadratic"}, "leaves='quadratic' is not known; choose one of"),
-    ({"gates": 3}, "gates=3 is not known; choose one of"),
-    ({"init": "median"}, "init='median' is not known; choose one of"),
+    ({"leaves": "quadratic"}, "leaves='quadratic' is not valid; choose one of"),
+    ({"gates": 3}, "gates=3 is not valid; choose one of"),
+    ({"init": "median"}, "init='median' is not valid; choose one of"),
     ({"ridge": 0}, "ridge must be a number above 0, got 0; or use 'auto'"),
     ({"ridge": float("inf")}, "ridge must be a number above 0, got inf"),
     ({"n_steps": 0}, "n_steps must be an integer of at least 1, got 0"),
-    ({"shuffle": "yes"}, "shuffle='yes' is not known; choose one of"),
+    ({"shuffle": "yes"}, "shuffle='yes' is not valid; choose one of"),
     ({"validation_fraction": 0}, "validation_fraction must be a number above 0 and at most 0.9, got 0"),
     ({"validation_fraction": 1}, "validation_fraction must be a number above 0 and at most 0.9, got 1"),
     ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer of at least 1, got 0"),
@@ -49,17 +49,17 @@ PARAMETERS = [
     ({"n_jobs": 0}, "n_jobs must be None or a non-zero integer, got 0; -1 uses all cores"),
     ({"n_jobs": 1.5}, "n_jobs must be None or a non-zero integer, got 1.5"),
     ({"cv": 1}, "cv must be an integer of at least 2, got 1"),
-    ({"cv": 50}, "cv=50 is more than the 20 rows; use at most that"),
-    ({"cv": "five"}, "cv='five' is neither None, nor an integer, nor a splitter, nor a list of splits"),
-    ({"random_state": "now"}, "random_state='now' is neither None, nor an integer, nor a RandomState or Generator"),
-    ({"categorical_features": "all"}, "categorical_features='all' is not known; pass 'auto', None or a list"),
+    ({"cv": 50}, "cv=50 exceeds the number of rows; use at most 20 folds"),
+    ({"cv": "five"}, "cv must be None, an integer, a scikit-learn splitter or an iterable of splits, got 'five'"),
+    ({"random_state": "now"}, "random_state must be None, an integer, a RandomState or a Generator, got 'now'"),
+    ({"categorical_features": "all"}, "categorical_features='all' is not valid; pass 'auto', None or a list"),
     ({"categorical_features": ["a"]}, "categorical_features names 'a', but X has no column names"),
     ({"categorical_features": [9]}, "categorical_features holds 9, which is neither a column name nor a number from 0"),
     ({"categorical_features": 3}, "categorical_features must be 'auto', None or a list of columns, got 3"),
     ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
     ({"early_stopping": "auto"}, "early_stopping must be True or False, got 'auto'"),
     ({"warm_start": 1}, "warm_start must be True or False, got 1"),
-    ({"weak_learner": "forest"}, "weak_learner='forest' is not known"),
+    ({"weak_learner": "forest"}, "weak_learner='forest' is not valid"),
 ]
 
 
@@ -75,10 +75,10 @@ ARRAYS = {
     "no rows": (X[:0], Y[:0], "Found array with 0 sample"),
     "no columns": (X[:, :0], Y, r"0 feature\(s\) \(shape=\(20, 0\)\) while a minimum of 1 is required"),
     "lengths that differ": (X, Y[:-1], r"inconsistent numbers of samples: \[20, 19\]"),
-    "X with infinity": (changed(X, np.inf, (3, 1)), Y, "Input X contains infinity .* Replace such values by NaN"),
+    "X with infinity": (changed(X, np.inf, (3, 1)), Y, "Input X contains infinity .* Replace infinite values by NaN"),
     "X with minus infinity": (changed(X, -np.inf, (3, 1)), Y, "Input X contains infinity"),
-    "y with infinity": (X, changed(Y, np.inf), "Input y contains infinity .* Drop the rows whose y is not known"),
-    "y with NaN": (X, changed(Y, np.nan), "Input y contains NaN.* Drop the rows whose y is not known"),
+    "y with infinity": (X, changed(Y, np.inf), "Input y contains infinity .* Drop the rows with a missing or infinite y"),
+    "y with NaN": (X, changed(Y, np.nan), "Input y contains NaN.* Drop the rows with a missing or infinite y"),
     "y missing": (X, None, "requires y to be passed, but the target y is None"),
     "y with three dimensions": (X, Y[:, None, None], "dim 3|y must have shape"),
     "text in X": (changed(X, "red", (3, 1)), Y, "could not convert string to float: 'red'.* categorical_features"),
@@ -102,18 +102,18 @@ def test_sparse_matrices_are_refused():
 
 def test_infinity_at_predict_is_refused():
     model = helpers.plain().fit(X, Y)
-    with pytest.raises(ValueError, match=r"Input X contains infinity .* Replace such values by NaN"):
+    with pytest.raises(ValueError, match=r"Input X contains infinity .* Replace infinite values by NaN"):
         model.predict(changed(X, np.inf, (0, 0)))
 
 
 WEIGHTS = [
-    (-np.ones(20), "sample_weight must not be negative, got -1.0; use 0 to leave a row out"),
-    (np.zeros(20), "sample_weight is zero for every row; at least one row must count"),
+    (-np.ones(20), "sample_weight must not be negative, got -1.0; use 0 to ignore a row"),
+    (np.zeros(20), "sample_weight is zero for every row; at least one weight must be positive"),
     (np.ones(19), r"sample_weight.shape == \(19,\), expected \(20,\): one weight per row of X"),
     (np.ones((20, 2)), r"sample_weight.shape == \(20, 2\), expected \(20,\)"),
     (
         changed(np.ones(20), np.nan),
-        "sample_weight contains NaN or infinity; drop those rows or give them a weight of 0",
+        "sample_weight contains NaN or infinity; drop these rows or set their weight to 0",
     ),
     (changed(np.ones(20), np.inf), "sample_weight contains NaN or infinity"),
     (["heavy"] * 20, "sample_weight must hold numbers"),
@@ -182,7 +182,7 @@ def test_nothing_left_to_train_on_is_refused():
 
 
 def test_splits_without_rows_are_refused():
-    with pytest.raises(ValueError, match=r"cv=.* left no fold with rows on both sides"):
+    with pytest.raises(ValueError, match=r"cv=.* gives no fold with both training and validation rows"):
         SoftBoostRegressor(cv=[(np.arange(10), np.arange(0))]).fit(X, Y)
 
 
@@ -199,5 +199,5 @@ def sklearn_warning():
 
 
 def test_y_too_large_for_single_precision_is_refused():
-    with pytest.raises(ValueError, match="y holds values too large for float32, the precision of X; pass X as float64"):
+    with pytest.raises(ValueError, match="y contains values too large for float32, the precision of X; pass X as float64"):
         helpers.plain().fit(X.astype(np.float32), changed(Y, 1e39))

@@ -327,9 +327,9 @@ def test_not_a_frame_is_refused():
     ("settings", "message"),
     [
         ({"h": 0}, "h must be an integer of at least 1"),
-        ({"strategy": "both"}, "strategy='both' is not known"),
-        ({"scope": "town"}, "scope='town' is not known"),
-        ({"gaps": "zero"}, "gaps='zero' is not known"),
+        ({"strategy": "both"}, "strategy='both' is not valid"),
+        ({"scope": "town"}, "scope='town' is not valid"),
+        ({"gaps": "zero"}, "gaps='zero' is not valid"),
         ({"lags": []}, "nothing to predict from"),
         ({"static_features": ["size"]}, "static_features names 'size', which df does not have"),
         ({"engine": "dask", "scope": "global"}, "scope='global' pools all series"),

@@ -355,8 +355,8 @@ def test_descriptions_build_nothing_but_trees():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"weak_learner": "forest"}, "weak_learner='forest' is not known; choose 'soft', 'lightgbm'"),
-        ({"weak_learner": DecisionTreeClassifier()}, r"weak_learner=DecisionTreeClassifier\(\) is not known"),
+        ({"weak_learner": "forest"}, "weak_learner='forest' is not valid; choose 'soft', 'lightgbm'"),
+        ({"weak_learner": DecisionTreeClassifier()}, r"weak_learner=DecisionTreeClassifier\(\) is not valid"),
         ({"weak_learner": HardTrees(DecisionTreeRegressor(), sharpness=0)}, "sharpness must be positive, got 0"),
         ({"weak_learner": HardTrees(DecisionTreeRegressor(), n_alternations=0)}, "n_alternations must be an integer"),
         ({"weak_learner": DecisionTreeRegressor(), "leaves": "linear"}, "leaves='linear' is for soft trees only"),

@@ -141,7 +141,7 @@ def test_windows_by_name_are_those_by_number():
     [
         (mlp(weight_decay=-1), "weight_decay must not be negative, got -1"),
         (mlp(learning_rate=0.0), "learning_rate must be positive, got 0.0"),
-        (mlp(activation="sine"), "activation='sine' is not known"),
+        (mlp(activation="sine"), "activation='sine' is not valid"),
         (lstm(rest="keep"), "rest must be 'drop' or 'append', got 'keep'"),
         (lstm(windows=[[0, 1], [2]]), "the same number for each variable"),
         (lstm(windows=[[0, 9]]), "windows holds .*9.*, which is not a column number below 6"),

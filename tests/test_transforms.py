@@ -132,7 +132,7 @@ def test_own_transform_learns_and_predicts():
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
-        ("quadratic", "feature_transform='quadratic' is not known; choose None, 'auto', one of"),
+        ("quadratic", "feature_transform='quadratic' is not valid; choose None, 'auto', one of"),
         (Linear(n_components=0), "n_components must be None or an integer of at least 1, got 0"),
         (Linear(n_components=9), "n_components=9 is more than the 5 features; use at most that"),
         (Linear(init="random"), "init must be 'identity' or 'supervised', got 'random'"),

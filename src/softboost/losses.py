@@ -598,7 +598,7 @@ def make_loss(loss: Any) -> Loss:
     """
     if isinstance(loss, str):
         if loss not in LOSSES:
-            raise ValueError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)} or pass a Loss object")
+            raise ValueError(f"loss={loss!r} is not valid; choose one of {sorted(LOSSES)} or pass a Loss object")
         return LOSSES[loss]()
     if isinstance(loss, Loss):
         return loss

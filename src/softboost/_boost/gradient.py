@@ -1,4 +1,4 @@
-"""Weak learner: gates, leaves and the feature transform moved together by gradient steps, as in the paper."""
+"""Weak learner: joint gradient steps on gates, leaves and the feature transform, as in the paper."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class GradientTrees:
     depth : int
     leaves : {"constant", "linear"}
     gates : {"random", "greedy"}
-        Where gates start: small random weights, as in the paper, or the best split on each z.
+        Initial gates: small random weights, as in the paper, or the best split on a component of z.
     solve_leaves : bool
         Solve the leaves by ridge regression at every step instead of moving them by gradient steps.
     ridge, weight_decay : float
-        Ridge of that regression; decay of the gate weights.
+        Penalty of the leaf regression; weight decay of the gates.
     n_steps : int
-        Gradient steps where there is no transform to say how many.
+        Number of gradient steps without a transform; a transform has its own ``n_steps``.
     gate_learning_rate, leaf_learning_rate : float
     """
 
@@ -60,8 +60,8 @@ class GradientTrees:
         theta: Array | None,
         rng: np.random.Generator,
     ) -> Fitted:
-        """Fit a tree on (Q_{k-1} X, target), and move Q to Q_k along with it."""
-        # Steps have a fixed length in Adam, so the target is brought to unit size and the leaves back to the target's.
+        """Fit a tree on (Q_{k-1} X, target) and move Q to Q_k jointly."""
+        # Adam steps have a fixed length: fit a target of unit size, then rescale the leaves.
         size = math.sqrt(float(_mean_square(target, data.weight).mean()))
         size = size if size > 0 else 1.0
         scaled = np.ascontiguousarray(target / size)
@@ -95,14 +95,14 @@ class GradientTrees:
             bound = 1.0 / math.sqrt(n_components)
             gate_weights = rng.uniform(-bound, bound, size=(n_leaves - 1, n_components)).astype(z.dtype)
             gate_bias = rng.uniform(-bound, bound, size=n_leaves - 1).astype(z.dtype)
-            if not self.solve_leaves:  # leaves that are all equal would pass no gradient on to the gates
+            if not self.solve_leaves:  # with equal leaves the gradient of the gates is zero
                 leaf_values[:] = rng.uniform(-0.1, 0.1, size=leaf_values.shape)
         else:
             gate_weights, gate_bias = self._greedy_gates(z, target, data)
         return SoftTree(self.depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
 
     def _greedy_gates(self, z: Array, target: Array, data: TrainingData) -> tuple[Array, Array]:
-        """The best axis-aligned split of each node on z, with a slope of two over the spread of its component."""
+        """The best axis-aligned split of each node on z, with slope 2 per standard deviation of its component."""
         start = GreedyTrees(self.depth, shallower=False, leaves="constant", sharpness=(1.0,), ridge=(1.0,))
         bins = _kernels.bin_columns(z, 256, data.n_threads)
         _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
@@ -142,7 +142,7 @@ class GradientTrees:
     def _fit_in_python(
         self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform, theta: Array | None
     ) -> Fitted:
-        """The kernel's loop for a transform it does not know: same steps, same order, transform by its own methods."""
+        """The loop of the kernel for a transform written in Python: the same steps in the same order."""
         assert theta is not None
         weight = np.ones(target.shape[1], dtype=target.dtype) if data.weight is None else data.weight
         theta = np.array(theta)
@@ -183,8 +183,8 @@ class GradientTrees:
 class NoisyTrees(GradientTrees):
     """Weak learner: the joint gradient steps of :class:`GradientTrees`, taken on ``transform.training(rng)``.
 
-    Once the steps are done the noise is off: leaves that are solved are solved again, and the output is what
-    prediction will give. Equivalent to :class:`GradientTrees` for a transform that is not noisy.
+    After the last step the noise is switched off: solved leaves are solved again, and the output equals that of
+    prediction. Equivalent to :class:`GradientTrees` for a transform without noise.
     """
 
     def fit(
@@ -195,7 +195,7 @@ class NoisyTrees(GradientTrees):
         theta: Array | None,
         rng: np.random.Generator,
     ) -> Fitted:
-        """Fit a tree on (Q_{k-1} X, target), and move Q to Q_k along with it."""
+        """Fit a tree on (Q_{k-1} X, target) and move Q to Q_k jointly."""
         in_training = None if transform is None else transform.training(rng)
         fitted = super().fit(data, target, in_training, theta, rng)
         if transform is None or in_training is transform:
@@ -208,12 +208,12 @@ class NoisyTrees(GradientTrees):
 
 
 def _mean(values: Array, weight: Array | None) -> Array:
-    """Weighted mean over samples, the last axis."""
+    """Weighted mean over the samples (last axis)."""
     return values.mean(axis=-1) if weight is None else (values * weight).sum(axis=-1) / weight.sum()
 
 
 def _mean_square(values: Array, weight: Array | None) -> Array:
-    """Weighted mean of the squares over samples, the last axis."""
+    """Weighted mean square over the samples (last axis)."""
     weighted = values if weight is None else values * weight
     total = values.shape[-1] if weight is None else weight.sum()
     return np.einsum("...n,...n->...", values, weighted) / total
@@ -221,7 +221,7 @@ def _mean_square(values: Array, weight: Array | None) -> Array:
 
 @dataclass
 class AdamState:
-    """Moments of one parameter array; the kernel's Adam, for parameters that live in Python."""
+    """Adam's moments of one parameter array; the same optimiser as in the kernel, for parameters in Python."""
 
     first: Any = 0.0
     second: Any = 0.0

@@ -1,4 +1,4 @@
-"""Weak learner: a hard tree grown greedily, its splits softened and its leaves solved in closed form."""
+"""Weak learner: a tree grown greedily, with softened splits and leaves in closed form."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MIN_LEAF_ROWS = 5.0
 
 
 def _min_leaf_weight(data: TrainingData, rows: float = MIN_LEAF_ROWS) -> float:
-    """A leaf holds so many rows, fewer only where there are hardly more than that."""
+    """Minimum leaf weight, lowered on tiny data."""
     return min(rows, max(1.0, data.total_weight / 4.0))
 
 
 @dataclass(frozen=True)
 class GreedyTrees:
-    """Weak learner: greedy split, softened, leaves by ridge regression, details chosen by leave-one-out error.
+    """Weak learner: greedy splits, softened; ridge regression in the leaves; settings by leave-one-out error.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class GreedyTrees:
     shallower : bool
         Also try every smaller depth.
     leaves : {"constant", "linear"}
-        Linear leaves are linear in the tree's split columns and ``n_extra_columns`` others.
+        Linear leaves are linear in the split columns of the tree and ``n_extra_columns`` further columns.
     sharpness : tuple of float
-        Slopes of the gates to try, in standard deviations of the columns; 25 is nearly hard.
+        Slopes of the gates to try, per standard deviation of the column; 25 is nearly hard.
     ridge : tuple of float
-        Ridges of the leaf regression to try.
+        Ridge penalties of the leaf regression to try.
     detrended_candidate : bool
-        Also try a tree grown on what a linear fit on four columns leaves over.
+        Also try a tree grown on the residuals of a linear fit on four columns.
     min_leaf_rows : float
-        Rows of each leaf at least, counted with their weights.
+        Minimum weight of a leaf; a row without sample weight counts as one.
     """
 
     depth: int = 2
@@ -56,7 +56,7 @@ class GreedyTrees:
     min_leaf_rows: float = MIN_LEAF_ROWS
 
     def settings(self, data: TrainingData) -> Any:
-        """Settings of the kernel; the same for every round of one fit, so made once."""
+        """Settings of the kernel, cached because every round of a fit uses the same."""
         if self not in data._settings:
             data._settings[self] = _kernels.greedy_settings(
                 depth=self.depth,
@@ -78,7 +78,7 @@ class GreedyTrees:
         theta: Array | None,
         rng: np.random.Generator,
     ) -> Fitted:
-        """A tree grown on (Q_{k-1} X, target); Q itself stays where it is."""
+        """Fit a tree on (Q_{k-1} X, target) without changing Q."""
         if transform is not None:
             data = TrainingData(apply_transform(transform, theta, data.X), data.weight, data.n_threads)
         depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, *_ = _kernels.fit_greedy(

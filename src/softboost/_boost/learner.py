@@ -1,4 +1,4 @@
-"""What a weak learner is given and what it gives back.
+"""The interface of a weak learner: its training data and its result.
 
 Arrays are feature-major: ``X`` (n_features, n_samples), ``target`` (n_outputs, n_samples).
 """
@@ -19,18 +19,18 @@ from .soft_tree import SoftTree
 __all__ = ["ENOUGH_ROWS", "Fitted", "TrainingData", "WeakLearner", "apply_transform", "evenly_spaced", "ridge_leaves"]
 
 Array = NDArray[Any]
-ENOUGH_ROWS = 5000  # to tell columns from each other
+ENOUGH_ROWS = 5000  # sample size for ranking columns
 
 
 @dataclass
 class TrainingData:
-    """The rows of one fit: X (n_features, n_samples), the weights, and the bins of X once they are needed."""
+    """The rows of one fit: X (n_features, n_samples), the weights, and the bins of X, computed on first use."""
 
     X: Array
     weight: Array | None
     n_threads: int = 1
     _bins: Any = None
-    _settings: dict[Any, Any] = field(default_factory=dict)  # of the kernel, for each learner
+    _settings: dict[Any, Any] = field(default_factory=dict)  # kernel settings of each learner
 
     @property
     def bins(self) -> Any:
@@ -43,7 +43,7 @@ class TrainingData:
         return float(self.X.shape[1] if self.weight is None else self.weight.sum())
 
     def thinned(self) -> TrainingData:
-        """Evenly spaced rows of many: enough to tell columns from each other."""
+        """At most ``ENOUGH_ROWS`` evenly spaced rows, enough to rank the columns."""
         if self.X.shape[1] <= ENOUGH_ROWS:
             return self
         weight = None if self.weight is None else evenly_spaced(self.weight)
@@ -57,7 +57,7 @@ def evenly_spaced(rows: Array) -> Array:
 
 
 class Fitted(NamedTuple):
-    """A fitted tree, the transform's parameters after it, and the tree's output on the training rows."""
+    """A fitted tree, the updated parameters of the transform, and the tree's output on the training rows."""
 
     tree: SoftTree
     theta: Array | None
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
 
 
 class WeakLearner(Protocol):
-    """How one round's tree is fitted to a target (n_outputs, n_samples), and the transform moved along with it."""
+    """Fits the tree of one round to a target (n_outputs, n_samples) and updates the transform."""
 
     def fit(
         self,
@@ -82,14 +82,14 @@ class WeakLearner(Protocol):
 def apply_transform(transform: Transform, theta: Array | None, X: Array) -> Array:
     """z (n_components, n_samples) of feature-major X."""
     assert theta is not None
-    if type(transform).apply is Linear.apply:  # in the kernel, whose bits depend on no library's threads
+    if type(transform).apply is Linear.apply:  # the kernel's result does not depend on the threads of a BLAS
         Q = np.ascontiguousarray(theta, dtype=np.float64)
         return _kernels.linear_outputs(Q, np.zeros(len(Q)), np.ascontiguousarray(X)).astype(X.dtype, copy=False)
     return np.ascontiguousarray(transform.apply(theta, X.T).T, dtype=X.dtype)
 
 
 def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:
-    """Leaf coefficients (n_basis, n_outputs) of least weighted squared error plus ``ridge`` times their squares."""
+    """Leaf coefficients (n_basis, n_outputs) of the weighted ridge regression of the target on the leaf basis."""
     target, weight = (np.ascontiguousarray(a, dtype=basis.dtype) for a in (target, weight))
     _, _, gram, cross = _kernels.moments(np.ascontiguousarray(basis), target, weight, n_threads, centred=False)
     gram[np.diag_indices_from(gram)] += ridge

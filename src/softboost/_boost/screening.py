@@ -1,4 +1,4 @@
-"""Which columns a recipe looks at: those that a pilot run depends on, and pairs whose product goes with the target."""
+"""Screening of columns: by their effect in a pilot run, and by products of two columns that predict the target."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["paired_columns", "pilot_ranking"]
 Array = NDArray[Any]
 PILOT = GreedyTrees(depth=2, shallower=False, sharpness=(4.0,), ridge=(1.0,))
 PILOT_ROUNDS = 40
-MAX_PAIRED = 300  # columns up to which all their products are looked at
+MAX_PAIRED = 300  # largest number of columns whose products are tested
 N_PAIRS = 3
-PAIR_MARGIN = 0.25  # standard errors beyond the largest that chance is expected to give
+PAIR_MARGIN = 0.25  # standard errors beyond the largest value expected by chance
 
 
 def pilot_ranking(data: TrainingData, target: Array) -> Array:
-    """Columns by how much a short pilot run depends on them, most first; ties by column number."""
+    """Columns by their effect in a short pilot run, largest first; ties by column index."""
     data, target = data.thinned(), evenly_spaced(target)
     recipe = Recipe("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
     pilot = boost(recipe, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
@@ -36,20 +36,20 @@ def pilot_ranking(data: TrainingData, target: Array) -> Array:
 
 
 def paired_columns(data: TrainingData, target: Array) -> Array:
-    """Columns whose product goes with the target by more than chance does among so many products, strongest first.
+    """Pairs of columns whose product correlates with the target beyond chance among all products, strongest first.
 
-    Growing a tree does not find such a pair: neither column says anything alone.
+    A greedy tree does not find such a pair, because neither column has an effect alone.
     """
     data, target = data.thinned(), evenly_spaced(target)
     n_columns, n = data.X.shape
     if not 2 <= n_columns <= MAX_PAIRED or n < 20:
         return np.empty(0, dtype=np.int32)
     weight = np.full(n, 1.0 / n) if data.weight is None else data.weight / data.weight.sum()
-    X = np.clip(data.X, -2.0, 2.0).astype(np.float64)  # so that it is not a few rows far out that say so
+    X = np.clip(data.X, -2.0, 2.0).astype(np.float64)  # so that outliers do not decide
     X -= np.sum(X * weight, axis=1, keepdims=True)
 
     def sums(row_weight: Array, Z: Array) -> Array:
-        """Sum over rows of row_weight z_i z_j for all pairs of columns."""
+        """Sum of row_weight z_i z_j over the rows, for all pairs of columns."""
         weighted, by_row = np.ascontiguousarray(Z * row_weight), np.ascontiguousarray(Z.T)
         return _kernels.linear_outputs(weighted, np.zeros(n_columns), by_row, data.n_threads)
 

@@ -1,4 +1,4 @@
-"""One soft tree as arrays, and many soft trees end to end, as the kernel takes them."""
+"""A soft tree as arrays, and conversion of many trees to and from the concatenated arrays of the kernel."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class SoftTree:
-    """A full binary tree of soft gates on the components ``columns`` of z.
+    """A complete binary tree of soft gates on the components ``columns`` of z.
 
-    Node i sends a sample right with probability ``sigmoid(gate_weights[i] . z[columns] + gate_bias[i])``; the output
-    is the average of the leaves' values, weighted with the probability of reaching them.
+    Node i sends a sample right with probability ``sigmoid(gate_weights[i] . z[columns] + gate_bias[i])``. The output
+    is the average of the leaf values, weighted by the probability of each leaf.
 
     Attributes
     ----------
     depth : int
     columns : ndarray of shape (n_columns,)
-        Components of z that the tree looks at.
+        Components of z that the tree uses.
     gate_weights : ndarray of shape (2**depth - 1, n_columns)
     gate_bias : ndarray of shape (2**depth - 1,)
     leaf_values : ndarray of shape (2**depth, n_outputs)
     leaf_weights : ndarray of shape (2**depth, n_outputs, n_columns) or None
-        Slopes of leaves that are linear in z; None for constant leaves.
+        Slopes of linear leaves; None for constant leaves.
     """
 
     depth: int
@@ -49,9 +49,9 @@ class SoftTree:
         )
 
     def leaf_basis(self, z: Array, n_threads: int = 1) -> Array:
-        """Functions whose sum, weighted with the leaf coefficients, is the output; shape (n_basis, n_samples).
+        """Basis functions of which the output is a linear combination; shape (n_basis, n_samples).
 
-        A leaf contributes its membership and, where leaves are linear, its membership times each column.
+        A leaf contributes its probability and, if leaves are linear, its probability times each column.
         """
         used = np.ascontiguousarray(z[self.columns])
         reach = _kernels.leaf_probabilities(used, self.gate_weights, self.gate_bias, self.depth, n_threads)
@@ -61,7 +61,7 @@ class SoftTree:
         return (reach[:, None] * ones[None]).reshape(-1, z.shape[1])
 
     def with_leaves(self, coefficients: Array) -> SoftTree:
-        """The same gates with other leaves; coefficients (n_basis, n_outputs) as :meth:`leaf_basis` orders them."""
+        """Replace the leaves; coefficients (n_basis, n_outputs) are in the order of :meth:`leaf_basis`."""
         n_leaves, n_outputs = self.leaf_values.shape
         parts = coefficients.reshape(n_leaves, -1, n_outputs)
         values = np.ascontiguousarray(parts[:, 0])
@@ -70,7 +70,7 @@ class SoftTree:
         return replace(self, leaf_values=values, leaf_weights=np.ascontiguousarray(parts[:, 1:].transpose(0, 2, 1)))
 
     def composed(self, Q: Array) -> SoftTree:
-        """The tree, which looks at z = Q x, as a tree that looks at x: gates and slopes multiplied with Q."""
+        """Convert this tree on z = Q x into a tree on x by multiplying gates and slopes with Q."""
         Q = Q[self.columns]
         columns = np.flatnonzero(np.any(Q != 0, axis=0)).astype(np.int32)
         Q = np.ascontiguousarray(Q[:, columns])
@@ -78,7 +78,7 @@ class SoftTree:
         return replace(self, columns=columns, gate_weights=self.gate_weights @ Q, leaf_weights=slopes)
 
     def shifted(self, column: int, scale: Array, share: Array, shift: Array) -> SoftTree:
-        """The tree, which looks at ``scale_i x_i + share_i x[column] + shift_i``, as a tree that looks at x."""
+        """Convert this tree on ``scale_i x_i + share_i x[column] + shift_i`` into a tree on x."""
         own = self.columns
         columns = np.append(own, column).astype(np.int32) if column not in own else own
         place = int(np.flatnonzero(columns == column)[0])
@@ -97,7 +97,7 @@ class SoftTree:
 
 
 def unflattened(flat: dict[str, Array], n_outputs: int) -> list[SoftTree]:
-    """The trees of :func:`flattened`, one by one."""
+    """Convert the arrays of :func:`flattened` back into trees."""
     trees = []
     column = weight = bias = leaf = 0
     for depth, linear, n_columns in zip(flat["depth"], flat["linear"], flat["n_columns"], strict=True):
@@ -120,7 +120,7 @@ def unflattened(flat: dict[str, Array], n_outputs: int) -> list[SoftTree]:
 
 
 def flattened(trees: list[SoftTree]) -> dict[str, Array]:
-    """Trees end to end as the prediction kernel takes them; see ``Ensemble`` in ``src/cpp/types.hpp``."""
+    """Concatenate trees into the arrays of the prediction kernel; see ``Ensemble`` in ``src/cpp/types.hpp``."""
     leaves = []
     for tree in trees:
         leaves.append(tree.leaf_values.ravel())

@@ -365,7 +365,7 @@ def library_of(estimator: Any) -> type[Library]:
             if kind.__name__ in library.class_names and kind.__module__.startswith(library.module):
                 return library
     raise ValueError(
-        f"weak_learner={estimator!r} is not known; choose 'soft', 'lightgbm', 'xgboost', 'catboost', or pass an "
+        f"weak_learner={estimator!r} is not valid; choose 'soft', 'lightgbm', 'xgboost', 'catboost', or pass an "
         "unfitted LGBMRegressor, XGBRegressor, CatBoostRegressor, DecisionTreeRegressor or ExtraTreeRegressor"
     )
 

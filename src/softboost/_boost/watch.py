@@ -1,4 +1,4 @@
-"""Follows a plain fit round by round: losses, early stopping and progress."""
+"""Monitors a plain fit round by round: losses, early stopping and progress."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array = NDArray[Any]
 
 
 class Watch:
-    """Follows a plain fit round by round: losses, early stopping, progress, and the rounds so far for Ctrl-C.
+    """Monitors a plain fit: losses, early stopping, progress, and the completed rounds for Ctrl-C.
 
     Attributes
     ----------
     results : dict of str to list of float
-        Loss after every round on the training rows and, if there are any, on the rows held out; units of y.
+        Loss after every round on the training rows and on the validation rows, if there are any; units of y.
     best_round : int
-        Round of least loss on the rows held out; 0 where there are none.
+        Round with the lowest validation loss; 0 without validation rows.
     """
 
     def __init__(self, model: Any, task: Task, train: Rows, held: Rows | None, n_rounds: int) -> None:
@@ -41,16 +41,16 @@ class Watch:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds that are complete and recorded."""
+        """Number of completed and recorded rounds."""
         return len(self.results["train"])
 
     def begin(self, start: Any) -> None:
-        """Called with the linear model that boosting starts from."""
+        """Receive the linear model that boosting starts from."""
         self.start = start
 
     def __call__(self, model: Boosted) -> bool:
         self.model = model
-        while self.n_rounds < len(model.rounds):  # more than one where a warm start goes on from earlier rounds
+        while self.n_rounds < len(model.rounds):  # a warm start begins with several rounds to record
             k = self.n_rounds
             values = {name: self._losses_after(model, k, name) for name in reversed(self.rows)}
             for name, (own, _) in values.items():
@@ -61,7 +61,7 @@ class Watch:
         return self.settings.early_stopping and self.n_rounds - self.best_round >= self.settings.n_iter_no_change
 
     def _losses_after(self, model: Boosted, k: int, name: str) -> tuple[float, float]:
-        """Loss after round k in the units of y and in working units; the latter make ``tol`` free of scale."""
+        """Loss after round k in the units of y and in standardised units, in which ``tol`` is measured."""
         X, y, weight = self.rows[name]
         if name not in self._raw:
             self._raw[name] = self.start.predict(X)[0]

@@ -1,4 +1,4 @@
-"""Categories as 0/1 columns: the text of a value, the categories that get a column, and the columns themselves."""
+"""One-hot encoding: values as text, the categories that get a column, and the 0/1 columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ MAX_CATEGORIES = 32
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, or the missing marker of a library, which is not equal to itself or will not say whether it is."""
+    """Whether a value is None, NaN or the missing-value marker of a library.
+
+    Such a marker is not equal to itself, or its comparison has no truth value.
+    """
     try:
         return value is None or bool(value != value)
     except TypeError:
@@ -23,7 +26,7 @@ def is_missing(value: Any) -> bool:
 
 
 def as_text(values: Iterable[Any], missing: str | None = None) -> Array:
-    """Categories as text, whole numbers alike whether they came as 1 or 1.0; ``missing`` where there is no value.
+    """Categories as text, with 1 and 1.0 giving the same text; ``missing`` replaces missing values.
 
     Examples
     --------
@@ -39,7 +42,7 @@ def _text(value: Any) -> str:
 
 
 def frequent(texts: Array, weight: Array | None = None, least: float = 2.0) -> list[str]:
-    """At most 32 categories that occur at least ``least`` times, the most frequent ones, in alphabetical order."""
+    """The most frequent categories, at most 32, that occur at least ``least`` times, in alphabetical order."""
     present = np.array([text is not None for text in texts], dtype=bool)
     names, place = np.unique(texts[present].astype(str), return_inverse=True)
     counts = np.bincount(place, weights=None if weight is None else weight[present], minlength=len(names))
@@ -49,5 +52,5 @@ def frequent(texts: Array, weight: Array | None = None, least: float = 2.0) -> l
 
 
 def indicators(texts: Array, names: list[str], dtype: Any) -> Array:
-    """One 0/1 column for each of the categories ``names``, shape (n_samples, n_names); others are all zeros."""
+    """One 0/1 column for each of the categories ``names``, shape (n_samples, n_names); other categories are zeros."""
     return (texts[:, None] == np.array(names, dtype=object)).astype(dtype)

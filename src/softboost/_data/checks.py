@@ -1,4 +1,4 @@
-"""Checks of parameters and arrays, with messages that name the parameter, the value and the way out."""
+"""Checks of parameters and arrays; the messages name the parameter, the value and the fix."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_choice(name: str, value: Any, options: Iterable[Any]) -> None:
     """Raise ValueError unless value is one of the options."""
     options = list(options)
     if not any(value is o or (isinstance(value, str) and value == o) for o in options):
-        raise ValueError(f"{name}={value!r} is not known; choose one of {options}")
+        raise ValueError(f"{name}={value!r} is not valid; choose one of {options}")
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -70,16 +70,16 @@ def _hint(hint: str) -> str:
 
 
 HINTS = {
-    "Input X contains infinity": "Replace such values by NaN, which stands for a missing one, or by finite numbers.",
-    "Input y contains": "Drop the rows whose y is not known, or give it a finite value.",
-    "Expected unique column names": "Rename columns of the same name.",
-    "could not convert string to float": "Name columns of text in categorical_features, or turn them into numbers.",
+    "Input X contains infinity": "Replace infinite values by NaN (missing) or by finite numbers.",
+    "Input y contains": "Drop the rows with a missing or infinite y, or set a finite value.",
+    "Expected unique column names": "Rename the duplicate columns.",
+    "could not convert string to float": "List string columns in categorical_features or convert them to numbers.",
 }
 
 
 @contextmanager
 def hinted() -> Iterator[None]:
-    """Add the way out to messages of scikit-learn and NumPy that say only what is wrong."""
+    """Append the fix to error messages of scikit-learn and NumPy that only state the problem."""
     try:
         yield
     except ValueError as error:
@@ -90,10 +90,10 @@ def hinted() -> Iterator[None]:
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
-    """Weights as float64, or None where all are one; a weight of 2 means the row counts twice.
+    """Weights as float64, or None if all are one; weight 2 is equivalent to repeating the row.
 
-    Weights whose mean (over rows that count at all) is below one are brought to a mean of one: somebody who passes
-    shares that sum to one does not mean that there is a single row.
+    If the mean of the positive weights is below one, the weights are rescaled to a mean of one. Weights that sum to
+    one are meant as shares, not as a single row.
     """
     if sample_weight is None:
         return None
@@ -106,22 +106,22 @@ def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
     if weight.shape != (n_samples,):
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_samples,)}: one weight per row of X")
     if not np.all(np.isfinite(weight)):
-        raise ValueError("sample_weight contains NaN or infinity; drop those rows or give them a weight of 0")
+        raise ValueError("sample_weight contains NaN or infinity; drop these rows or set their weight to 0")
     if np.any(weight < 0):
-        raise ValueError(f"sample_weight must not be negative, got {float(weight.min())!r}; use 0 to leave a row out")
+        raise ValueError(f"sample_weight must not be negative, got {float(weight.min())!r}; use 0 to ignore a row")
     positive = weight > 0
     if not positive.any():
-        raise ValueError("sample_weight is zero for every row; at least one row must count")
+        raise ValueError("sample_weight is zero for every row; at least one weight must be positive")
     mean = float(weight[positive].mean())
     weight = weight / mean if mean < 1.0 else weight
     return None if np.all(weight == 1.0) else weight
 
 
 def resolve_n_threads(n_jobs: Any) -> int:
-    """Threads for n_jobs as joblib counts them: None is one, -1 all cores.
+    """Number of threads for n_jobs, with joblib's convention: None is one thread, -1 all cores.
 
-    "All" is one inside a worker of joblib, and no more than OMP_NUM_THREADS, by which dask and others say that their
-    workers share the cores.
+    Inside a joblib worker, "all cores" is one thread. OMP_NUM_THREADS is an upper limit, because dask and others set
+    it when their workers share the cores.
     """
     if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}; -1 uses all cores")
@@ -135,10 +135,10 @@ def resolve_n_threads(n_jobs: Any) -> int:
 
 
 def resolve_seed(random_state: Any) -> int:
-    """One integer seed from whatever scikit-learn accepts as random_state."""
+    """Convert any random_state that scikit-learn accepts into one integer seed."""
     if isinstance(random_state, (int, np.integer)):
         if random_state < 0:
-            raise ValueError(f"random_state must not be negative, got {random_state!r}; use 0 or a larger integer")
+            raise ValueError(f"random_state must not be negative, got {random_state!r}; use 0 or a positive integer")
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(np.iinfo(np.int32).max))
@@ -146,7 +146,7 @@ def resolve_seed(random_state: Any) -> int:
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     except ValueError:
         raise ValueError(
-            f"random_state={random_state!r} is neither None, nor an integer, nor a RandomState or Generator"
+            f"random_state must be None, an integer, a RandomState or a Generator, got {random_state!r}"
         ) from None
 
 
@@ -154,7 +154,7 @@ KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite":
 
 
 def check_columns(model: Any, X: Any, categorical_features: Any, *, reset: bool) -> tuple[Array, dict[int, Array]]:
-    """X as a float matrix with NaN for what is missing, and its category columns; names and width are checked."""
+    """X as a float matrix with NaN for missing values, and its category columns; checks column names and number."""
     with hinted():
         if is_frame(X):
             validate_data(model, X, skip_check_array=True, reset=reset)
@@ -165,7 +165,7 @@ def check_columns(model: Any, X: Any, categorical_features: Any, *, reset: bool)
 
 
 def check_y(y: Any, X: Array) -> tuple[Array, int]:
-    """y as (n_outputs, n_samples) of X's precision, and the number of dimensions it came with."""
+    """y as (n_outputs, n_samples) in the precision of X, and its original number of dimensions."""
     if y is None:
         raise ValueError("This SoftBoostRegressor estimator requires y to be passed, but the target y is None.")
     with hinted():
@@ -178,5 +178,5 @@ def check_y(y: Any, X: Array) -> tuple[Array, int]:
     with np.errstate(over="ignore"):
         cast = np.ascontiguousarray(np.atleast_2d(y.T).astype(X.dtype))
     if not np.all(np.isfinite(cast)):
-        raise ValueError("y holds values too large for float32, the precision of X; pass X as float64")
+        raise ValueError("y contains values too large for float32, the precision of X; pass X as float64")
     return cast, y.ndim

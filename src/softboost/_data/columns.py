@@ -91,7 +91,7 @@ def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> l
         return []
     if isinstance(categorical_features, str):
         raise ValueError(
-            f"categorical_features={categorical_features!r} is not known; pass 'auto', None or a list of columns"
+            f"categorical_features={categorical_features!r} is not valid; pass 'auto', None or a list of columns"
         )
     if not isinstance(categorical_features, Iterable):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Folds on which candidates are judged: blocks of rows, random rows, or rows in time order."""
+"""Folds for cross-validation: contiguous blocks, random rows, or forward validation in time order."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["make_folds"]
 
 Array = NDArray[Any]
 MAX_ROWS_FOR_FOLDS = 5000
-MAX_TRAINING_ROWS = 2**15  # of the one hold-out beyond that
-FORWARD_START = 0.4
+MAX_TRAINING_ROWS = 2**15  # of the single hold-out split used beyond MAX_ROWS_FOR_FOLDS
+FORWARD_START = 0.4  # share of the rows before the first validation block of forward validation
 
 
 def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
-    """Pairs of (training rows, judged rows), counted within the rows ``kept`` (those of positive weight).
+    """Pairs of (training rows, validation rows), as indices into the rows ``kept`` (those of positive weight).
 
-    Without ``cv``: five folds up to 5,000 rows, one hold-out of a fifth beyond, thinned out to at most 32,768 rows to
-    train on and 16,384 to judge on: what is chosen on so many hardly changes on more. ``shuffle="blocks"`` cuts the
-    rows into contiguous blocks, True deals them at random, False lets no fold be trained on rows after those it is
-    judged on.
+    Without ``cv`` there are five folds up to 5,000 rows. Beyond, there is one hold-out set of a fifth of the rows, with
+    at most 32,768 training and 16,384 validation rows, because more rows hardly change the selected model.
+    ``shuffle="blocks"`` splits into contiguous blocks, True assigns rows to folds at random, and False validates each
+    fold only on rows after its training rows.
     """
     place = np.full(len(X), -1)
     place[kept] = np.arange(len(kept))
@@ -34,14 +34,14 @@ def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int
     if isinstance(cv, (int, np.integer)):
         check_integer("cv", cv, 2)
         if cv > len(X):
-            raise ValueError(f"cv={cv} is more than the {len(X)} rows; use at most that")
+            raise ValueError(f"cv={cv} exceeds the number of rows; use at most {len(X)} folds")
         splitter = _integer_cv(int(cv), shuffle, seed)
     else:
         try:
             splitter = check_cv(cv)
         except ValueError:
             raise ValueError(
-                f"cv={cv!r} is neither None, nor an integer, nor a splitter, nor a list of splits"
+                f"cv must be None, an integer, a scikit-learn splitter or an iterable of splits, got {cv!r}"
             ) from None
     folds = []
     for train, held in splitter.split(X, y):
@@ -50,7 +50,7 @@ def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int
         if len(train) and len(held):
             folds.append((train, held))
     if not folds:
-        raise ValueError(f"cv={cv!r} left no fold with rows on both sides; use fewer splits")
+        raise ValueError(f"cv={cv!r} gives no fold with both training and validation rows; use fewer splits")
     return folds
 
 
@@ -68,7 +68,7 @@ def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]
             held = rows >= n - n // 5
         elif shuffle is True:
             held = np.random.default_rng(seed).permutation(n) < n // 5
-        else:  # ten blocks spread over the rows, each judged as a whole
+        else:  # ten contiguous validation blocks, evenly spread over the rows
             held = (rows * 50 // n) % 5 == 2
         return [(_thinned(rows[~held], MAX_TRAINING_ROWS), _thinned(rows[held], MAX_TRAINING_ROWS // 2))]
     n_splits = min(5, n)
@@ -80,12 +80,12 @@ def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]
 
 
 def _thinned(rows: Array, most: int) -> Array:
-    """At most so many of the rows, evenly spread."""
+    """At most ``most`` of the rows, evenly spaced."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
 def _forward_folds(n: int, n_folds: int = 5) -> list[tuple[Array, Array]]:
-    """The later rows in blocks, each judged by what was fitted on all rows before it."""
+    """Validation blocks over the later rows, each with all rows before it as training rows."""
     first = max(2, int(np.ceil(FORWARD_START * n)))
     edges = np.unique(np.linspace(first, n, n_folds + 1).astype(int))
     return [(np.arange(a), np.arange(a, b)) for a, b in pairwise(edges)]

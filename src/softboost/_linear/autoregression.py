@@ -1,4 +1,4 @@
-"""The change of a series from its past values: ridge regression averaged over penalties by evidence."""
+"""Autoregression of the next change of a series: ridge regressions averaged over penalties by marginal likelihood."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .ridge import ridge_from_rows
 __all__ = ["fit_autoregression"]
 
 Array = NDArray[Any]
-STIFFNESS = np.logspace(4, -2, 31)  # of the autoregression, relative to columns of unit size
+STIFFNESS = np.logspace(4, -2, 31)  # ridge penalties, relative to columns of unit size
 
 
 @dataclass(frozen=True)
 class _Stiffnesses:
-    """Ridge regressions through the origin, one per stiffness: slopes (n_stages, n_columns) and log evidence."""
+    """Ridge regressions through the origin, one per penalty: slopes (n_stages, n_columns) and log evidence."""
 
     slopes: Array
-    evidence: Array  # against no model at all
+    evidence: Array  # log marginal likelihood relative to the model that predicts zero
 
     @classmethod
     def fit(cls, D: Array, t: Array, total: float, freedom: Array, n_threads: int) -> _Stiffnesses:
-        """Of t (1, n_samples) on D (n_columns, n_samples), each column as stiff as its freedom is small."""
+        """Regress t (1, n_samples) on D (n_columns, n_samples); ``freedom`` is the prior scale of each slope."""
         D = np.ascontiguousarray(D * freedom[:, None])
         if D.shape[0] <= D.shape[1]:
             _, _, gram, cross = _kernels.moments(D, t, None, n_threads, centred=False)
@@ -41,51 +41,53 @@ class _Stiffnesses:
         left_over = np.maximum(left_over, 1e-12 * everything)
         narrowing = log_determinants - min(D.shape) * np.log(STIFFNESS)
         evidence = -0.5 * narrowing - 0.5 * total * np.log(left_over / everything)
-        return cls(slopes[:, 0] * freedom, 0.5 * evidence)  # neighbours in time are alike: rows count for half
+        return cls(slopes[:, 0] * freedom, 0.5 * evidence)  # neighbouring rows are correlated: each counts for half
 
     def average(self) -> Array:
-        """Slopes averaged by the evidence for each stiffness, half of the prior being on no model at all."""
+        """Slopes averaged by evidence over the penalties; half of the prior is on the model that predicts zero."""
         largest = max(float(self.evidence.max()), 0.0)
         likelihood = np.exp(self.evidence - largest) / len(self.evidence)
         return (likelihood[:, None] * self.slopes).sum(axis=0) / (likelihood.sum() + np.exp(-largest))
 
 
 def _changes(V: Array) -> Array:
-    """From each lag to the next, of differences V (n_lags - 1, n_samples) to lag 1 in the order of the lags."""
+    """Changes from each lag to the next, from differences V (n_lags - 1, n_samples) to lag 1, ordered by lag."""
     return np.diff(V, axis=0, prepend=0.0)
 
 
 def _on_changes(slopes: Array) -> Array:
-    """Slopes (n_stages, n_lags - 1) on those differences, from slopes on their changes."""
+    """Convert slopes (n_stages, n_lags - 1) on the changes into slopes on the differences."""
     return -np.diff(slopes, axis=1, append=0.0)
 
 
 def _means(V: Array) -> Array:
-    """Of the lags up to each, lag 1 being zero."""
+    """Running means of the differences over the lags up to each one; the difference of lag 1 is zero."""
     return np.cumsum(V, axis=0) / np.arange(2.0, len(V) + 2)[:, None]
 
 
 def _on_means(slopes: Array) -> Array:
-    """Slopes on the differences, from slopes on their means."""
+    """Convert slopes on the running means into slopes on the differences."""
     return np.cumsum((slopes / np.arange(2.0, slopes.shape[1] + 2))[:, ::-1], axis=1)[:, ::-1]
 
 
 def fit_autoregression(
     X: Array, y: Array, weight: Array | None, origin: Array, step: Array, lags: Array, n_threads: int = 1
 ) -> LinearPath:
-    """The change of a series from its values before: ridge regression for all penalties at once, one stage.
+    """Regress the next change of a series on its lags, averaged over all penalties; the path has one stage.
 
-    X (n_features, n_samples) and y (1, n_samples) are in the view of an anchor, whose ``origin`` is where nothing has
-    changed, and there the model predicts no change; ``step`` is what one unit of a column is in those of the series.
-    ``lags`` says how far back each column looks: lag 1, the anchor itself, takes no part.
+    X (n_features, n_samples) and y (1, n_samples) are in the anchored view. ``origin`` is the row without any change,
+    where the model predicts no change. ``step`` is the size of one unit of each column in the units of the series.
+    ``lags`` is the lag of each column; lag 1 is the anchor and is not used.
 
-    Each penalty counts by the evidence for it (the probability of y under the prior that the penalty stands for), half
-    of the prior being on no model at all, so nothing is chosen and no rows are held out: that is what few rows are best
-    used for. Ridge regression on other columns of the same span is another prior, and none of them suits all series. So
-    it is run on the lags' differences to the last value, on the changes from each lag to the next, and on the means of
-    the last values. The first half of the model is the one on differences, which is best where a season repeats; the
-    second is the other two by the evidence, which go by the last few values and are less led astray where the season
-    breaks off.
+    Each penalty is weighted by its marginal likelihood, the probability of y under the prior that corresponds to the
+    penalty. Half of the prior is on the model that predicts no change. No penalty is selected and no rows are held
+    out, which is the best use of few rows.
+
+    Ridge regressions on different bases of the same column space are different priors, and none suits all series. The
+    model uses three bases: the differences between each lag and the last value, the changes from each lag to the next,
+    and the running means of the last values. Half of the model uses the differences, which suit a stable seasonal
+    pattern. The other half averages the other two bases by evidence. They depend mainly on recent values and are more
+    robust when the seasonal pattern breaks.
     """
     root = np.ones(X.shape[1]) if weight is None else np.sqrt(weight.astype(np.float64))
     Z = (X.astype(np.float64) - origin[:, None]) * root
@@ -104,7 +106,7 @@ def fit_autoregression(
         D = np.concatenate([seen, Z[others]])
         size = np.sqrt((D**2).sum(axis=1) / total)
         size = np.where(size > 1e-9, size, 1.0)
-        signal = np.abs((D * t).sum(axis=1)) / (size * np.sqrt(everything))  # of each column by itself; 1 by chance
+        signal = np.abs((D * t).sum(axis=1)) / (size * np.sqrt(everything))  # of each column alone; about 1 by chance
         freedom = (1 + own * signal) / np.sqrt(np.append(distance, np.ones(len(others))))
         freedom /= np.sqrt(np.mean(freedom**2)) * size
         fitted = _Stiffnesses.fit(D, t, total, freedom, n_threads)
@@ -113,7 +115,7 @@ def fit_autoregression(
 
     on_differences = regression(V, lambda slopes: slopes, far, 0.0)
     recent = [regression(_means(V), _on_means, far, 0.25)]
-    if len(past):  # else there are other columns alone, which are the same in both
+    if len(past):  # without lags both bases are the same
         recent.append(regression(_changes(V), _on_changes, near, 0.25))
     either = _Stiffnesses(
         np.concatenate([model.slopes for model in recent]), np.concatenate([model.evidence for model in recent])

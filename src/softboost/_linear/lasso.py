@@ -18,9 +18,10 @@ N_LASSO_PENALTIES = 60
 
 
 def fit_lasso_and_relaxed(m: Moments, total: float) -> tuple[Array, Array]:
-    """The lasso path, and least squares on each of its supports (frozen once a support passes half the rows).
+    """The lasso path and the relaxed lasso, least squares on each support of the path.
 
-    Both as coefficients (n_stages, n_outputs, n_features).
+    The relaxed path stops changing once a support has more columns than half the rows. Both are coefficients of shape
+    (n_stages, n_outputs, n_features).
     """
     paths = []
     for cross in m.cross:

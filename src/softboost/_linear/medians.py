@@ -14,7 +14,7 @@ MAX_MEDIAN_ROWS = 2048
 
 
 def medians(values: Array, share: Array) -> Array:
-    """The least value of each row that, with those below it, has half of the weight; of many values, some say."""
+    """Weighted median of each row of values; uses at most 2,048 evenly spaced columns."""
     if values.shape[1] > MAX_MEDIAN_ROWS:
         some = np.linspace(0, values.shape[1] - 1, MAX_MEDIAN_ROWS).astype(int)
         values, share = values[:, some], share[some] / share[some].sum()

@@ -1,4 +1,4 @@
-"""A path of linear models, one per penalty, so that the choice out of fold can pick the penalty.
+"""A regularisation path: one linear model per penalty, so that cross-validation can select the penalty.
 
 X (n_features, n_samples) is standardised; models are slopes on it and an intercept.
 """
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 @dataclass
 class LinearPath:
-    """Models of growing freedom, one per stage."""
+    """Linear models in order of increasing complexity, one per stage."""
 
     coefficients: Array  # (n_stages, n_outputs, n_features)
     intercepts: Array  # (n_stages, n_outputs)
@@ -33,13 +33,13 @@ class LinearPath:
         return out.reshape(*self.intercepts.shape, -1)
 
     def stage(self, index: int) -> LinearPath:
-        """The path of one stage only."""
+        """The path that consists of this stage only."""
         return LinearPath(self.coefficients[index : index + 1], self.intercepts[index : index + 1])
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Means of one fit, and its centred Gram matrix (n_features, n_features) and cross products."""
+    """Means, centred Gram matrix (n_features, n_features) and cross products of the rows of a fit."""
 
     mean_x: Array
     mean_y: Array
@@ -48,5 +48,5 @@ class Moments:
 
 
 def through_means(coefficients: Array, mean_x: Array, mean_y: Array) -> LinearPath:
-    """Slopes with the intercepts that put the model through the means."""
+    """Add the intercepts for which the model predicts ``mean_y`` at ``mean_x``."""
     return LinearPath(coefficients, mean_y - (coefficients * mean_x).sum(axis=-1))

@@ -1,4 +1,4 @@
-"""Recursive least squares: ridge regression, one row at a time."""
+"""Recursive least squares: ridge regression updated one row at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Array = NDArray[Any]
 
 
 class RecursiveLeastSquares:
-    """Ridge regression, one row at a time, with forgetting; the covariance never exceeds its prior.
+    """Ridge regression updated one row at a time, with forgetting; the covariance never exceeds its prior.
 
     Parameters
     ----------
     prior : ndarray of shape (n_basis,)
-        Variance of each coefficient before any row; the inverse of a ridge.
+        Prior variance of each coefficient, the inverse of its ridge penalty.
     forgetting : float
         Weight of a row relative to the one after it, in (0, 1].
     """
@@ -31,7 +31,7 @@ class RecursiveLeastSquares:
         self.covariance = np.diag(prior)
 
     def grow(self, prior: Array) -> None:
-        """Add coefficients at the end."""
+        """Append coefficients with the given prior variances."""
         n = len(self.prior)
         self.prior = np.concatenate([self.prior, prior])
         covariance = np.diag(self.prior)
@@ -40,23 +40,23 @@ class RecursiveLeastSquares:
         self.coef = np.concatenate([self.coef, np.zeros(len(prior))])
 
     def update(self, basis: Array, error: float, weight: float) -> None:
-        """Take in a row whose prediction before it was wrong by ``error`` (truth minus prediction)."""
+        """Update with a row; ``error`` is its target minus the prediction before the update."""
         gain, variance = _kernels.rls_update(self.covariance, basis, self.forgetting / weight)
-        if not variance >= 0.0:  # rounding has spoilt the covariance
+        if not variance >= 0.0:  # rounding has made the covariance indefinite
             self.covariance = np.diag(self.prior)
             return
         self.coef += gain * (error / (self.forgetting / weight + variance))
 
     def forget(self, factor: float) -> None:
-        """Let the covariance grow by a factor, up to the prior in every coefficient."""
+        """Multiply the covariance by a factor, limited by the prior variance of each coefficient."""
         grown = np.maximum(np.diag(self.covariance) * factor, 1e-300)
         shrink = np.sqrt(np.minimum(1.0, self.prior / grown) * factor)
-        self.covariance *= shrink[:, None] * shrink  # one product, so that it stays symmetric to the last bit
+        self.covariance *= shrink[:, None] * shrink  # a single product keeps it exactly symmetric
 
     def solve(self, basis: Array, target: Array, weight: Array) -> None:
-        """Start again from the rows of ``basis`` (n_rows, n_basis), oldest first."""
+        """Refit from scratch on the rows of ``basis`` (n_rows, n_basis), oldest first."""
         weight = weight * self.forgetting ** np.arange(len(target) - 1, -1, -1)
-        active = np.flatnonzero(basis.any(axis=0))  # the others stay at their prior
+        active = np.flatnonzero(basis.any(axis=0))  # the other coefficients keep their prior
         self.coef, self.covariance = np.zeros(len(self.prior)), np.diag(self.prior)
         if not len(active):
             return
@@ -66,7 +66,7 @@ class RecursiveLeastSquares:
         self.coef[active], self.covariance[np.ix_(active, active)] = _kernels.solve_with_inverse(information, cross[0])
 
     def replace(self, places: slice, coef: Array, variance: float) -> None:
-        """Give some coefficients new meanings, values and a variance; they start independent of the others."""
+        """Reset coefficients whose basis functions changed to new values, uncorrelated with the others."""
         self.coef[places] = coef
         self.covariance[places] = 0.0
         self.covariance[:, places] = 0.0

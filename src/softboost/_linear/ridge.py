@@ -1,4 +1,4 @@
-"""Ridge regression, from the Gram matrix of the columns or, where those outnumber the rows, of the rows."""
+"""Ridge regression from the Gram matrix of the columns or, if there are more columns than rows, of the rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fit_ridge(m: Moments) -> LinearPath:
 
 
 def fit_wide_ridge(X: Array, y: Array, weight: Array | None, n_threads: int) -> LinearPath:
-    """The same where columns outnumber rows: in the space of the rows, whose Gram matrix is the smaller one."""
+    """Ridge regression with more columns than rows, through the Gram matrix of the rows, which is smaller."""
     weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
     mean_x, mean_y = (X * weight).sum(axis=1) / weight.sum(), (y * weight).sum(axis=1) / weight.sum()
     root = np.sqrt(weight)

@@ -454,7 +454,7 @@ def make_transform(feature_transform: Any) -> Transform | None:
     if isinstance(feature_transform, str) and feature_transform in TRANSFORMS:
         return TRANSFORMS[feature_transform]()
     raise ValueError(
-        f"feature_transform={feature_transform!r} is not known; choose None, 'auto', one of {sorted(TRANSFORMS)}, "
+        f"feature_transform={feature_transform!r} is not valid; choose None, 'auto', one of {sorted(TRANSFORMS)}, "
         "or pass an instance of a class from softboost.transforms"
     )
 

@@ -134,7 +134,7 @@ class _MeanAndLast(nn.Module):
 
 def _activation(name: str) -> nn.Module:
     if name not in ACTIVATIONS:
-        raise ValueError(f"activation={name!r} is not known; choose one of {sorted(ACTIVATIONS)}")
+        raise ValueError(f"activation={name!r} is not valid; choose one of {sorted(ACTIVATIONS)}")
     return ACTIVATIONS[name]()
 
 
