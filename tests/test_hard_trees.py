@@ -323,7 +323,7 @@ def test_hard_trees_go_through_arrays():
     again = HardTree.from_arrays(tree.to_arrays())
     assert_array_equal(again.output(z), tree.output(z))
     for name, value in [("left", np.zeros_like(tree.left)), ("roots", np.array([10**6])), ("threshold", np.zeros(1))]:
-        with pytest.raises(ValueError, match="not those of a hard tree"):
+        with pytest.raises(ValueError, match="do not describe a hard tree"):
             HardTree.from_arrays({**tree.to_arrays(), name: value})
 
 
@@ -348,7 +348,7 @@ def test_description_rebuilds_the_learner(make):
 
 def test_descriptions_build_nothing_but_trees():
     estimator = {"library": "tree", "class": "export_text", "params": {}}
-    with pytest.raises(ValueError, match="not one that softboost knows"):
+    with pytest.raises(ValueError, match="which softboost does not support"):
         HardTrees.from_description({"estimator": estimator, "sharpness": 1.0, "n_alternations": 1})
 
 
@@ -357,8 +357,14 @@ def test_descriptions_build_nothing_but_trees():
     [
         ({"weak_learner": "forest"}, "weak_learner='forest' is not valid; choose 'soft', 'lightgbm'"),
         ({"weak_learner": DecisionTreeClassifier()}, r"weak_learner=DecisionTreeClassifier\(\) is not valid"),
-        ({"weak_learner": HardTrees(DecisionTreeRegressor(), sharpness=0)}, "sharpness must be positive, got 0"),
-        ({"weak_learner": HardTrees(DecisionTreeRegressor(), n_alternations=0)}, "n_alternations must be an integer"),
+        (
+            {"weak_learner": HardTrees(DecisionTreeRegressor(), sharpness=0)},
+            "sharpness of HardTrees must be positive, got 0",
+        ),
+        (
+            {"weak_learner": HardTrees(DecisionTreeRegressor(), n_alternations=0)},
+            "n_alternations of HardTrees must be an integer",
+        ),
         ({"weak_learner": DecisionTreeRegressor(), "leaves": "linear"}, "leaves='linear' is for soft trees only"),
         ({"weak_learner": DecisionTreeRegressor(), "gates": "random"}, "gates='random' is for soft trees only"),
         ({"weak_learner": DecisionTreeRegressor(), "ridge": 1.0}, "ridge=1.0 is for soft trees only"),
@@ -376,7 +382,7 @@ def test_settings_that_cannot_work_are_named(params, message):
         (lightgbm, {"objective": "mae"}, "weak_learner has objective='mae'; .* set loss= there"),
         (lightgbm, {"linear_tree": True}, "linear_tree=True; .* use weak_learner='soft'"),
         (xgboost, {"objective": "reg:absoluteerror"}, "weak_learner has objective='reg:absoluteerror'"),
-        (xgboost, {"booster": "gblinear"}, "booster='gblinear', which grows no trees"),
+        (xgboost, {"booster": "gblinear"}, "booster='gblinear', which does not use trees"),
         (catboost, {"loss_function": "MAE"}, "weak_learner has loss_function='MAE'"),
     ],
 )

@@ -6,7 +6,7 @@
         fit SDT_k on (Q_{k-1} X, r_k), moving Q_{k-1} to Q_k by gradient steps on its loss
         y_hat_k <- y_hat_{k-1} + nu * SDT_k(Q_k X)
 
-Weak learners see the residual and not the loss. Arrays are feature-major: X (n_features, n_samples), y (n_outputs,
+Weak learners receive the residual, not the loss. Arrays are feature-major: X (n_features, n_samples), y (n_outputs,
 n_samples).
 """
 
@@ -32,7 +32,7 @@ __all__ = ["Boosted", "KernelRounds", "Recipe", "boost"]
 
 Array = NDArray[Any]
 MAX_ROWS_PER_TREE = 2**16
-ROWS_IN_ORDER = 4096  # up to here the kernel looks at all rows for everything
+ROWS_IN_ORDER = 4096  # up to this number the kernel uses all rows for every decision
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Recipe:
     ----------
     name : str
     learner : WeakLearner
-        How one tree is fitted.
+        Fits the tree of each round.
     transform : Transform or None
-        The paper's Q; None boosts trees on the columns as they are.
+        The paper's Q; None boosts trees on the columns themselves.
     n_estimators, learning_rate : int, float
-        Rounds, and the shrinkage nu of each.
+        Number of rounds and shrinkage nu.
     start : {"zero", "constant", "linear"}
         y_hat_0: zero, the best constant, or a linear model.
     screen : tuple of int or None
@@ -71,7 +71,7 @@ class Recipe:
 
 
 class KernelRounds(Sequence[tuple[None, SoftTree]]):
-    """Rounds that the kernel boosted by itself: trees end to end, cut out one by one when they are asked for."""
+    """Rounds computed by the kernel, stored as concatenated arrays and converted to trees on first access."""
 
     def __init__(self, flat: dict[str, Array], n_outputs: int) -> None:
         self.flat, self.n_outputs = flat, n_outputs
@@ -90,7 +90,7 @@ class KernelRounds(Sequence[tuple[None, SoftTree]]):
 class Boosted:
     """A fitted recipe: ``rounds[k]`` holds the transform's parameters and the tree of round k + 1.
 
-    ``columns`` are the columns of the whole X that the recipe was given; its trees count within them.
+    ``columns`` are the columns of X that the recipe used; its trees index into them.
     """
 
     recipe: Recipe
@@ -100,11 +100,11 @@ class Boosted:
     train_loss: list[float] = field(default_factory=list)
 
     def first(self, n_rounds: int) -> Boosted:
-        """The model after its first rounds, each of them a tree of its own."""
+        """The model after its first ``n_rounds`` rounds."""
         return replace(self, rounds=list(self.rounds[:n_rounds]))
 
     def outputs(self, X: Array, n_threads: int = 1) -> Array:
-        """What each round adds at X (n_features, n_samples): shape (n_rounds, n_outputs, n_samples)."""
+        """Contribution of each round at X (n_features, n_samples), shape (n_rounds, n_outputs, n_samples)."""
         packed = self._packed(X) if self.recipe.transform is None else None
         if packed is not None:
             return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
@@ -112,10 +112,10 @@ class Boosted:
         return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
 
     def effects(self, data: TrainingData) -> Array | None:
-        """How much predictions depend on each column: mean square of their change when it stays at its mean.
+        """Effect of each column: mean squared change of the predictions when the column is set to its mean.
 
-        Shape (n_features,); None if a transform is not linear. Trees that use a column to fit noise each pull their
-        own way, so their changes cancel in the sum, while those that follow a signal add up.
+        Shape (n_features,); None if a transform is not linear. If trees use a column only to fit noise, their changes
+        largely cancel in the sum; if the column carries a signal, they add up.
         """
         data = data.thinned()
         packed = self._packed(data.X)
@@ -124,7 +124,7 @@ class Boosted:
         return packed.column_effects(np.ascontiguousarray(data.X.T), data.weight, data.n_threads)
 
     def _packed(self, X: Array) -> Any:
-        """The trees as the prediction kernel takes them, on X (n_features, n_samples); None as below."""
+        """The trees in the format of the prediction kernel, on X (n_features, n_samples); None if not linear."""
         if isinstance(self.rounds, KernelRounds):
             flat, n_outputs = self.rounds.flat, self.rounds.n_outputs
             flat = {**flat, "columns": self.columns[flat["columns"]], "leaf": self.learning_rate * flat["leaf"]}
@@ -149,10 +149,10 @@ class Boosted:
         return self.learning_rate * tree.output(z, n_threads)
 
     def trees_on_columns(self, n_rounds: int) -> list[SoftTree] | None:
-        """The first trees as trees on the whole X, gates pre-composed with Q; None if a transform is not linear."""
+        """The first trees as trees on all columns of X, multiplied with Q; None if a transform is not linear."""
         trees = []
         for theta, tree in self.rounds[:n_rounds]:
-            if not isinstance(tree, SoftTree):  # a hard tree looks at z itself
+            if not isinstance(tree, SoftTree):  # a hard tree cannot be multiplied with Q
                 return None
             if self.recipe.transform is not None:
                 assert theta is not None
@@ -174,17 +174,17 @@ class Boosted:
 
 
 class _Part:
-    """Rows that trees are fitted to together, with their target and current prediction."""
+    """A subset of the rows on which trees are fitted, with its target and current prediction."""
 
     def __init__(self, data: TrainingData, y: Array, raw_prediction: Array) -> None:
         self.data, self.y, self.raw_prediction = data, y, raw_prediction
 
 
 def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, n_threads: int) -> list[_Part]:
-    """The rows as one part, or, beyond MAX_ROWS_PER_TREE, as equal random parts that rounds take in turn.
+    """Split the rows into equal random parts of at most MAX_ROWS_PER_TREE rows, which the rounds use in turn.
 
-    Where a tree looks at the first rows only to decide something, they are in random order, always the same one: which
-    rows sit together is no choice of the user's, and without a seed too a fit gives the same bits again.
+    Beyond ROWS_IN_ORDER rows, the kernel bases some decisions on the first rows, so the rows are permuted. The
+    permutation is fixed and independent of ``random_state``, so a fit without a seed is reproducible.
     """
     n = X.shape[1]
     if n <= min(ROWS_IN_ORDER, MAX_ROWS_PER_TREE):
@@ -217,11 +217,11 @@ def boost(
     Parameters
     ----------
     X, y, weight
-        Rows to learn from; ``X`` holds all columns, ``columns`` says which of them the recipe may use.
+        Training rows; ``X`` holds all columns, and ``columns`` lists those that the recipe may use.
     raw_prediction : ndarray of shape (n_outputs, n_samples)
-        y_hat_0 on these rows (with ``previous``, the prediction after its rounds).
+        y_hat_0 on these rows; with ``previous``, the prediction after its rounds.
     previous : Boosted or None
-        Rounds to go on from.
+        Completed rounds to continue from.
     after_round : callable or None
         Called with the model after every round; boosting ends when it returns True.
     """
@@ -263,12 +263,12 @@ def boost(
 
 
 def _kernel_can_boost(recipe: Recipe, loss: Loss) -> bool:
-    """Whether there is a loop in the kernel that gives the rounds of the loop above, bit for bit."""
+    """Whether the kernel has a loop that gives the same rounds as :func:`boost`, bit for bit."""
     return type(loss) is SquaredError and type(recipe.learner) is GreedyTrees and recipe.transform is None
 
 
 def _boost_in_kernel(recipe: Recipe, part: _Part) -> KernelRounds:
-    """The loop above without what a round costs in Python, which for few rows is more than the tree itself."""
+    """The loop of :func:`boost` in the kernel; with few rows, a round costs more in Python than the tree itself."""
     assert isinstance(recipe.learner, GreedyTrees)
     data, settings = part.data, recipe.learner.settings(part.data)
     flat = _kernels.boost_greedy(
@@ -286,17 +286,17 @@ def _residual(loss: Loss, part: _Part) -> Array:
 def _refit_leaves(
     tree: SoftTree, theta: Array | None, recipe: Recipe, part: _Part, loss: Loss, n_iterations: int = 4
 ) -> tuple[SoftTree, Array]:
-    """Leaves of least loss for the gates given: a few Newton steps on a quadratic that touches the loss.
+    """Refit the leaves to the loss, with the gates held fixed, by a few Newton steps on a quadratic approximation.
 
-    A tree fitted to the sign of an error (absolute, quantile) or to a gradient in units of counts (poisson) knows the
-    way but not how far; its leaves do after this.
+    A tree fitted to the sign of an error (absolute error, quantile) or to a gradient in units of counts (Poisson) has
+    the right direction but not the right step length.
     """
     z = part.data.X if recipe.transform is None else apply_transform(recipe.transform, theta, part.data.X)
     basis = tree.leaf_basis(z, part.data.n_threads)
     output = np.zeros_like(part.raw_prediction)
     coefficients = np.zeros((basis.shape[0], output.shape[0]), dtype=basis.dtype)
     weight = 1.0 if part.data.weight is None else part.data.weight
-    # the ridge counts rows for a curvature of one: bring other curvatures to that scale
+    # the ridge penalty assumes a mean curvature of one, so rescale the curvature
     for _ in range(n_iterations):
         raw = part.raw_prediction + output
         gradient, curvature = loss.gradient(part.y, raw), loss.curvature(part.y, raw)

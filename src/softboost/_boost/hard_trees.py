@@ -1,8 +1,8 @@
-"""Hard trees of other libraries as weak learners, and the soft twin that lends them a gradient.
+"""Hard trees of other libraries as weak learners, and their soft twins, which provide a gradient.
 
-Each round fits one tree of the library itself on Q X, moves Q by gradient steps with that tree frozen, and fits the
-tree again on the moved features: the paper's Remark 2. A hard tree has no gradient with respect to z, so the steps
-use its twin, in which every threshold is a sigmoid gate.
+Each round fits one tree of the library on Q X, updates Q by gradient steps with the tree held fixed, and refits the
+tree on the new features (Remark 2 of the paper). A hard tree has no gradient with respect to z, so the steps use its
+soft twin, in which every threshold is a sigmoid gate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_TWIN_CELLS = 2**22
 
 @dataclass(frozen=True)
 class HardTree:
-    """Binary trees with thresholds, whose outputs are summed (one tree per output, usually a single one).
+    """Binary trees with thresholds whose outputs are summed; usually there is one tree per output.
 
     A sample at node i goes left if ``z[feature[i]] <= threshold[i]``. A leaf is its own left and right child.
 
@@ -39,10 +39,10 @@ class HardTree:
     feature, left, right : ndarray of shape (n_nodes,)
     threshold : ndarray of shape (n_nodes,)
     values : ndarray of shape (n_nodes, n_outputs)
-        What a leaf adds; zero at nodes that are none.
+        Values of the leaves; zero at inner nodes.
     roots : ndarray of shape (n_trees,)
     single : ndarray of shape ()
-        Whether z is rounded to single precision before it is compared, as the library does.
+        Whether z is rounded to single precision before comparison, as in the library.
     """
 
     feature: Array
@@ -57,7 +57,7 @@ class HardTree:
     def joined(
         cls, trees: list[tree_libraries.Nodes], output_of_tree: list[int], n_outputs: int, single: bool
     ) -> HardTree:
-        """Trees one after another; tree t adds to output ``output_of_tree[t]``."""
+        """Concatenate trees; tree t contributes to output ``output_of_tree[t]``."""
         sizes = [len(tree.feature) for tree in trees]
         roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
         values = np.zeros((sum(sizes), n_outputs))
@@ -75,16 +75,16 @@ class HardTree:
 
     @property
     def leaves(self) -> Array:
-        """Numbers of the nodes that are leaves."""
+        """Indices of the leaves."""
         return np.flatnonzero(self.left == np.arange(len(self.left)))
 
     @property
     def depth(self) -> int:
-        """Splits on the longest way from a root to a leaf."""
+        """Number of splits on the longest path from a root to a leaf."""
         return len(self.levels())
 
     def levels(self) -> list[Array]:
-        """Nodes that split, by their distance from the root."""
+        """Inner nodes, grouped by their distance from the root."""
         levels, nodes = [], self.roots
         while len(nodes := nodes[self.left[nodes] != nodes]):
             levels.append(nodes)
@@ -106,7 +106,7 @@ class HardTree:
         return np.ascontiguousarray(self.values[self.leaf_of(z)].sum(axis=0).T, dtype=z.dtype)
 
     def leaf_basis(self, z: Array, n_threads: int = 1) -> Array:
-        """Membership of each leaf, shape (n_leaves, n_samples)."""
+        """Indicator of each leaf, shape (n_leaves, n_samples)."""
         place = np.full(len(self.left), -1)
         place[self.leaves] = np.arange(len(self.leaves))
         basis = np.zeros((len(self.leaves), z.shape[1]), dtype=z.dtype)
@@ -115,18 +115,18 @@ class HardTree:
         return basis
 
     def with_leaves(self, coefficients: Array) -> HardTree:
-        """The same splits with other leaves; coefficients (n_leaves, n_outputs) as :meth:`leaf_basis` orders them."""
+        """Replace the leaves; coefficients (n_leaves, n_outputs) are in the order of :meth:`leaf_basis`."""
         values = np.zeros_like(self.values)
         values[self.leaves] = coefficients
         return replace(self, values=values)
 
     def to_arrays(self) -> dict[str, Array]:
-        """The tree as named arrays, all that a model file needs."""
+        """The tree as named arrays, for a model file."""
         return dict(vars(self))
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> HardTree:
-        """The tree of :meth:`to_arrays`.
+        """Create the tree from the result of :meth:`to_arrays`.
 
         Raises
         ------
@@ -139,16 +139,16 @@ class HardTree:
         lengths = {len(a) for a in (tree.threshold, tree.left, tree.right, tree.values)}
         below = all(np.all((c == numbers) | ((c > numbers) & (c < n_nodes))) for c in (tree.left, tree.right))
         if lengths != {n_nodes} or not below or np.any((tree.left == numbers) != (tree.right == numbers)):
-            raise ValueError("these arrays are not those of a hard tree")
+            raise ValueError("the arrays do not describe a hard tree")
         if tree.values.ndim != 2 or np.any((tree.roots < 0) | (tree.roots >= n_nodes)) or np.any(tree.feature < 0):
-            raise ValueError("these arrays are not those of a hard tree")
+            raise ValueError("the arrays do not describe a hard tree")
         return tree
 
 
 class SoftTwin:
     """A hard tree with a gate at every threshold: left with probability ``sigmoid(sharpness (t - z_f) / spread_f)``.
 
-    The twin tends to the hard tree as sharpness grows, at every z that lies on no threshold.
+    The twin converges to the hard tree as the sharpness increases, at every z that is not on a threshold.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ class SoftTwin:
         return self._by_rows(z, lambda rows: self._forward(z[:, rows])[0], self.tree.values.shape[1])
 
     def gradient(self, z: Array, grad_of_output: Callable[[Array, slice], Array]) -> Array:
-        """Gradient with respect to z of a function of the output, whose own gradient ``grad_of_output`` gives.
+        """Gradient with respect to z of a function of the output.
 
-        It is called with outputs (n_outputs, n_rows) and the rows they belong to.
+        ``grad_of_output`` computes the gradient of this function from outputs (n_outputs, n_rows) and their rows.
         """
 
         def work(rows: slice) -> Array:
@@ -179,7 +179,7 @@ class SoftTwin:
         return self._by_rows(z, work, z.shape[0])
 
     def _by_rows(self, z: Array, work: Callable[[slice], Array], n_results: int) -> Array:
-        """Work on so many rows at a time that nodes times rows stay small."""
+        """Process the rows in blocks, so that nodes times rows stay small."""
         n_rows = max(1, MAX_TWIN_CELLS // len(self.tree.left))
         out = np.empty((n_results, z.shape[1]), dtype=z.dtype)
         for first in range(0, z.shape[1], n_rows):
@@ -202,7 +202,7 @@ class SoftTwin:
 
     def _backward(self, z: Array, left_share: list[Array], reach: Array, grad_output: Array) -> Array:
         tree = self.tree
-        worth = np.zeros_like(reach)  # of a sample at the node: what the tree below it adds, times grad_output
+        worth = np.zeros_like(reach)  # output of the subtree at the node, times grad_output
         worth[self.leaves] = tree.values[self.leaves] @ grad_output
         grad_z = np.zeros(z.shape)
         for nodes, share in zip(reversed(self.levels), reversed(left_share), strict=True):
@@ -214,19 +214,19 @@ class SoftTwin:
 
 
 class HardTrees(BaseEstimator):
-    """Weak learner: one tree of another library a round, alternating with steps on the feature transform.
+    """Weak learner: one tree of another library per round, alternating with steps on the feature transform.
 
     Parameters
     ----------
     estimator : {"lightgbm", "xgboost", "catboost"} or estimator, default="lightgbm"
-        The library, with its own defaults, or an unfitted LGBMRegressor, XGBRegressor, CatBoostRegressor or
-        scikit-learn tree regressor with parameters of yours. Its number of trees, learning rate, loss, threads and
-        seed belong to the boosting around it and are set from there.
+        The name of a library, with its default parameters, or an unfitted LGBMRegressor, XGBRegressor,
+        CatBoostRegressor or scikit-learn tree regressor. Its number of trees, learning rate, loss, threads and seed
+        are set by SoftBoostRegressor.
     sharpness : float, default=8.0
-        Slope of the twin's gates per standard deviation of a feature. Larger values follow the hard tree more closely,
-        but only rows near a threshold then say where the transform should move.
+        Slope of the gates of the soft twin per standard deviation of a feature. Larger values follow the hard tree
+        more closely, but only rows near a threshold then contribute to the gradient of the transform.
     n_alternations : int, default=1
-        How often a round moves the transform and fits the tree again.
+        Number of times a round updates the transform and refits the tree.
 
     Examples
     --------
@@ -248,26 +248,26 @@ class HardTrees(BaseEstimator):
 
     @property
     def name(self) -> str:
-        """What to call the learner in what is printed."""
+        """Name of the learner in printed output."""
         return tree_libraries.library_of(self.estimator).name
 
     def check(self) -> None:
-        """Raise ValueError where a parameter is out of range, ImportError where the library is missing."""
+        """Raise ValueError if a parameter is out of range, ImportError if the library is not installed."""
         if not self.sharpness > 0:
-            raise ValueError(f"weak_learner HardTrees: sharpness must be positive, got {self.sharpness!r}")
+            raise ValueError(f"sharpness of HardTrees must be positive, got {self.sharpness!r}")
         if not (isinstance(self.n_alternations, (int, np.integer)) and self.n_alternations >= 1):
             raise ValueError(
-                f"weak_learner HardTrees: n_alternations must be an integer of at least 1, got {self.n_alternations!r}"
+                f"n_alternations of HardTrees must be an integer of at least 1, got {self.n_alternations!r}"
             )
         tree_libraries.library_of(self.estimator).check(self.estimator)
 
     def with_depth(self, depth: int) -> HardTrees:
-        """The same with trees of at most this depth.
+        """Return this learner with trees of at most this depth.
 
         Parameters
         ----------
         depth : int
-            Splits on the longest way down.
+            Maximum number of splits between root and leaf.
 
         Returns
         -------
@@ -284,25 +284,25 @@ class HardTrees(BaseEstimator):
         theta: Array | None,
         rng: np.random.Generator,
     ) -> Fitted:
-        """Fit a tree on (Q_{k-1} X, target), move Q to Q_k with it frozen, and fit it again on Q_k X.
+        """Fit a tree on (Q_{k-1} X, target), move Q to Q_k with the tree held fixed, and refit it on Q_k X.
 
         Parameters
         ----------
         data : TrainingData
-            Columns of X, weights and settings of the run.
+            Columns of X, weights and settings of the fit.
         target : ndarray of shape (n_outputs, n_samples)
             The negative gradient.
         transform : Transform or None
-            What z is made by; None fits on the columns themselves.
+            The transform that computes z; None fits on the columns themselves.
         theta : ndarray or None
-            The transform's parameters after the round before.
+            Parameters of the transform after the previous round.
         rng : numpy.random.Generator
             Source of the library's seeds.
 
         Returns
         -------
         fitted : Fitted
-            The tree, the parameters it belongs to, and its output on the training rows.
+            The tree, the parameters of the transform, and the tree's output on the training rows.
         """
         z = data.X if transform is None else apply_transform(transform, theta, data.X)
         tree = self._grow(z, target, data, rng)
@@ -333,7 +333,7 @@ class HardTrees(BaseEstimator):
         theta: Array | None,
         rng: np.random.Generator,
     ) -> Array:
-        """Q after the transform's steps of Adam on the squared error of the frozen tree's twin."""
+        """Update Q by Adam steps on the squared error of the soft twin of the tree."""
         assert theta is not None
         size = float(np.sqrt(np.average(np.mean(target**2, axis=0), weights=data.weight))) or 1.0
         centre = np.average(z, axis=1, weights=data.weight)
@@ -352,9 +352,9 @@ class HardTrees(BaseEstimator):
         return theta
 
     def describe(self) -> dict[str, Any]:
-        """What a model file holds of the learner, ready for JSON; :meth:`from_description` is the way back.
+        """Describe the learner for a model file, in JSON values; the inverse is :meth:`from_description`.
 
-        Prediction does not need the learner, only fitting on does: fitted trees are arrays, see
+        Only further fitting needs the learner. Prediction uses the arrays of the trees, see
         :meth:`HardTree.to_arrays`.
         """
         library = tree_libraries.library_of(self.estimator)
@@ -367,13 +367,13 @@ class HardTrees(BaseEstimator):
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> HardTrees:
-        """The learner of :meth:`describe`; ImportError where its library is missing."""
+        """Create the learner from :meth:`describe`; raise ImportError if its library is not installed."""
         estimator = tree_libraries.from_description(description["estimator"])
         return cls(estimator, description["sharpness"], description["n_alternations"])
 
 
 def make_hard_trees(weak_learner: Any) -> HardTrees | None:
-    """The weak learner that the user asked for, checked; None for ``"soft"``."""
+    """Create and check the weak learner from the parameter of the same name; None for ``"soft"``."""
     if isinstance(weak_learner, str) and weak_learner == "soft":
         return None
     learner = weak_learner if isinstance(weak_learner, HardTrees) else HardTrees(weak_learner)

@@ -1,7 +1,7 @@
-"""One tree of LightGBM, XGBoost, CatBoost or scikit-learn: how to have it fitted, and how to read it.
+"""Fits one tree with LightGBM, XGBoost, CatBoost or scikit-learn and reads its structure.
 
-The library's own estimator fits a single tree to a target; its structure is read from the library's own dump. All
-comparisons come out as "left if z <= threshold".
+The estimator of the library fits a single tree, and the structure is read from the library's dump. All comparisons are
+converted to "left if z <= threshold".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 class Nodes(NamedTuple):
-    """One tree: parents before children, leaves their own children; value is zero except at leaves."""
+    """One tree: parents precede children, a leaf is its own child, and values are zero except at leaves."""
 
     feature: Array
     threshold: Array
@@ -43,7 +43,7 @@ class _Builder:
     value: list[float] = field(default_factory=list)
 
     def add(self, feature: int = 0, threshold: float = 0.0, value: float = 0.0) -> int:
-        """Add a leaf, or what becomes a node once :meth:`join` gives it children."""
+        """Add a leaf; :meth:`join` turns it into an inner node."""
         node = len(self.feature)
         self.feature.append(feature)
         self.threshold.append(threshold)
@@ -66,16 +66,16 @@ def _single_leaf(value: float) -> Nodes:
 
 
 class Library:
-    """How one library fits and describes a tree."""
+    """Fits and reads the trees of one library."""
 
     name: ClassVar[str]
     module: ClassVar[str]
     class_names: ClassVar[tuple[str, ...]]
     single_precision: ClassVar[bool] = True
     fixed: ClassVar[dict[str, Any]] = {}
-    """Parameters that belong to the boosting around the tree."""
+    """Parameters that SoftBoostRegressor controls."""
     defaults: ClassVar[dict[str, Any]] = {}
-    """Parameters that differ from the library's own defaults unless the user says otherwise."""
+    """Parameters that replace the library's defaults unless the user sets them."""
     synonyms: ClassVar[dict[str, tuple[str, ...]]] = {}
     loss_names: ClassVar[tuple[str, ...]] = ()
     squared_error: ClassVar[tuple[Any, ...]] = ()
@@ -96,19 +96,19 @@ class Library:
 
     @classmethod
     def params(cls, estimator: Any) -> dict[str, Any]:
-        """Parameters of the estimator, or of the library's default one where only its name is given."""
+        """Parameters of the estimator; empty if only the name of the library is given."""
         return {} if isinstance(estimator, str) else dict(estimator.get_params(deep=False))
 
     @classmethod
     def check(cls, estimator: Any) -> None:
-        """Raise where the library is missing, or a loss of its own would be ignored."""
+        """Raise an error if the library is not installed or if a loss of the estimator would be ignored."""
         cls.load()
         params = cls.params(estimator)
         for name in cls.loss_names:
             if params.get(name) not in (None, *cls.squared_error):
                 raise ValueError(
-                    f"weak_learner has {name}={params[name]!r}; trees are fitted to the gradient of the loss of "
-                    f"SoftBoostRegressor: set loss= there and leave {name} out"
+                    f"weak_learner has {name}={params[name]!r}, but trees are fitted to the gradient of the loss of "
+                    f"SoftBoostRegressor; set loss= there and do not set {name}"
                 )
 
     @classmethod
@@ -118,7 +118,7 @@ class Library:
 
     @classmethod
     def make(cls, estimator: Any, changes: dict[str, Any]) -> Any:
-        """A new estimator with some parameters changed, whatever name the user gave them."""
+        """Create an estimator with changed parameters, replacing synonyms that the user may have set."""
         params = cls.params(estimator)
         for name in changes:
             for synonym in cls.synonyms.get(name, ()):
@@ -128,7 +128,7 @@ class Library:
 
     @classmethod
     def grow(cls, estimator: Any, X: Array, y: Array, weight: Array | None, seed: int, n_threads: int) -> list[Nodes]:
-        """One tree (several where the library calls several one) fitted to y (n_samples,) on X."""
+        """Fit one tree to y (n_samples,) on X; some models of a library consist of several trees."""
         known = cls.params(estimator)
         changes = {name: value for name, value in cls.defaults.items() if known.get(name) is None}
         changes |= {**cls.fixed, cls.seed: seed}
@@ -136,7 +136,7 @@ class Library:
             changes[cls.threads] = n_threads
         model = cls.make(estimator, changes)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what the user did not choose: names of columns, a single tree
+            warnings.simplefilter("ignore")  # about settings that are not the user's: column names, a single tree
             model.fit(X, y, sample_weight=weight)
         return cls.read(model)
 
@@ -147,7 +147,7 @@ class Library:
 
     @classmethod
     def describe(cls, estimator: Any) -> Any:
-        """Name, or class and parameters as JSON can write them; those that boosting sets itself are left out."""
+        """The name, or the class and its parameters in JSON values, without parameters that boosting sets."""
         if isinstance(estimator, str):
             return estimator
         default = type(estimator)().get_params(deep=False)
@@ -156,7 +156,9 @@ class Library:
         changed = {k: v for k, v in cls.params(estimator).items() if k not in ours and repr(v) != repr(default.get(k))}
         for name, value in changed.items():
             if not (value is None or isinstance(value, (bool, int, float, str))):
-                raise ValueError(f"weak_learner has {name}={value!r}, which cannot be written to a file")
+                raise ValueError(
+                    f"weak_learner has {name}={value!r}, which cannot be saved; use a number, a string or None"
+                )
         return {"library": cls.name, "class": type(estimator).__name__, "params": changed}
 
 
@@ -182,7 +184,7 @@ class LightGBM(Library):
         super().check(estimator)
         if cls.params(estimator).get("linear_tree"):
             raise ValueError(
-                "weak_learner has linear_tree=True; leaves that are linear need soft trees: use weak_learner='soft'"
+                "weak_learner has linear_tree=True, but linear leaves need soft trees; use weak_learner='soft'"
             )
 
     @classmethod
@@ -196,7 +198,10 @@ class LightGBM(Library):
             if "leaf_value" in part:
                 return builder.add(value=part["leaf_value"])
             if part["decision_type"] != "<=":
-                raise ValueError("weak_learner splits on categories; leave categorical_feature to SoftBoostRegressor")
+                raise ValueError(
+                    "weak_learner splits on categories, which is not supported; remove categorical_feature and use "
+                    "categorical_features of SoftBoostRegressor"
+                )
             node = builder.add(part["split_feature"], part["threshold"])
             builder.join(node, add(part["left_child"]), add(part["right_child"]))
             return node
@@ -228,7 +233,7 @@ class XGBoost(Library):
     def check(cls, estimator: Any) -> None:
         super().check(estimator)
         if cls.params(estimator).get("booster") == "gblinear":
-            raise ValueError("weak_learner has booster='gblinear', which grows no trees; use 'gbtree'")
+            raise ValueError("weak_learner has booster='gblinear', which does not use trees; use booster='gbtree'")
 
     @classmethod
     def read(cls, model: Any) -> list[Nodes]:
@@ -241,7 +246,7 @@ class XGBoost(Library):
         left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
         condition = np.array(tree["split_conditions"], dtype=np.float32)
         leaf, own = left == -1, np.arange(len(left))
-        # XGBoost goes left where z < condition: the same as z <= the number before it
+        # XGBoost goes left if z < condition, which is equivalent to z <= the next smaller number
         before = np.nextafter(condition, np.float32(-np.inf))
         return Nodes(
             np.where(leaf, 0, np.array(tree["split_indices"])),
@@ -253,7 +258,7 @@ class XGBoost(Library):
 
 
 class CatBoost(Library):
-    """CatBoost's trees: oblivious by default, of any shape with its other grow policies."""
+    """CatBoost's trees: oblivious by default, of any shape with other grow policies."""
 
     name, module, class_names = "catboost", "catboost", ("CatBoostRegressor",)
     fixed: ClassVar = {"iterations": 1, "learning_rate": 1.0, "boost_from_average": False, "loss_function": "RMSE"}
@@ -272,10 +277,10 @@ class CatBoost(Library):
 
     @classmethod
     def grow(cls, estimator: Any, X: Array, y: Array, weight: Array | None, seed: int, n_threads: int) -> list[Nodes]:
-        if np.ptp(y) == 0 or not np.ptp(X, axis=0).any():  # CatBoost refuses to fit either
+        if np.ptp(y) == 0 or not np.ptp(X, axis=0).any():  # CatBoost raises an error for both
             return [_single_leaf(float(np.average(y, weights=weight)))]
         estimator = cls._quiet(estimator)
-        if weight is not None:  # CatBoost multiplies its penalty with the mean weight; a weight of 2 is to be two rows
+        if weight is not None:  # CatBoost multiplies its penalty by the mean weight; here weights count rows
             known = cls.params(estimator)
             penalty = "reg_lambda" if "reg_lambda" in known else "l2_leaf_reg"
             estimator = cls.make(estimator, {penalty: known.get(penalty, 3.0) / float(weight.mean())})
@@ -307,7 +312,7 @@ class CatBoost(Library):
 
     @classmethod
     def _add_oblivious(cls, builder: _Builder, tree: dict[str, Any], level: int, leaf: int) -> int:
-        """Nodes below a level; bit i of a leaf's number says whether split i was passed."""
+        """Add the nodes below a level; bit i of the index of a leaf is the direction at split i."""
         splits = tree["splits"] or []
         if level == len(splits):
             return builder.add(value=tree["leaf_values"][leaf])
@@ -327,7 +332,10 @@ class CatBoost(Library):
     @staticmethod
     def _split(split: dict[str, Any]) -> tuple[int, float]:
         if split["split_type"] != "FloatFeature":
-            raise ValueError("weak_learner splits on categories; leave cat_features to SoftBoostRegressor")
+            raise ValueError(
+                "weak_learner splits on categories, which is not supported; remove cat_features and use "
+                "categorical_features of SoftBoostRegressor"
+            )
         return split["float_feature_index"], float(np.float32(split["border"]))
 
 
@@ -360,7 +368,7 @@ def library_of(estimator: Any) -> type[Library]:
     """The library of an estimator, or of a name."""
     if isinstance(estimator, str) and estimator in LIBRARIES and estimator != ScikitLearn.name:
         return LIBRARIES[estimator]
-    for library in LIBRARIES.values():  # by names: to import a library in order to ask would take its time
+    for library in LIBRARIES.values():  # compare names, because importing the library would be slow
         for kind in type(estimator).__mro__:
             if kind.__name__ in library.class_names and kind.__module__.startswith(library.module):
                 return library
@@ -371,10 +379,10 @@ def library_of(estimator: Any) -> type[Library]:
 
 
 def from_description(description: Any) -> Any:
-    """The name or unfitted estimator that :meth:`Library.describe` described; only classes listed here are made."""
+    """Create the name or estimator from :meth:`Library.describe`; only classes listed here are created."""
     if isinstance(description, str):
         return description
     library = LIBRARIES[description["library"]]
     if description["class"] not in library.class_names:
-        raise ValueError(f"the model's weak learner {description['class']!r} is not one that softboost knows")
+        raise ValueError(f"the model has the weak learner {description['class']!r}, which softboost does not support")
     return library.load(description["class"])(**description["params"])
