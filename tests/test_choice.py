@@ -12,9 +12,13 @@ from sklearn.model_selection import TimeSeriesSplit
 from softboost import SoftBoostRegressor
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns
-from softboost._choice import choose
-from softboost._choice.choose import Fit, candidate_recipes, combine, convex_weights
+from softboost._choice.candidates import CANDIDATES, Candidate, competing
+from softboost._choice.columns import Needed
+from softboost._choice.fit import Fit
+from softboost._choice.judge import Judged, OutOfFold, convex_weights
+from softboost._choice.ladder import LADDERS, climb
 from softboost._choice.rows import RowsKind, find_anchor, is_stationary, lags_of_columns, recognise
+from softboost._choice.training import TrainingRows
 from softboost._data.folds import make_folds
 from softboost._data.task import Task
 from softboost._data.units import Units
@@ -80,13 +84,13 @@ def test_every_fixed_parameter_is_kept_and_all_fixed_is_one_plain_fit():
 @pytest.mark.parametrize("cv", [None, TimeSeriesSplit(4), 4])
 def test_no_fold_is_trained_on_rows_after_those_it_is_judged_on(monkeypatch, cv):
     seen = []
-    original = choose.Fit.__init__
+    original = TrainingRows.__init__
 
     def spy(self, X, y, *args, **kwargs):
         seen.append(np.asarray(y[0]))
         original(self, X, y, *args, **kwargs)
 
-    monkeypatch.setattr(choose.Fit, "__init__", spy)
+    monkeypatch.setattr(TrainingRows, "__init__", spy)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60.0)  # y tells the row
     SoftBoostRegressor(shuffle=False, cv=cv, standardize=False).fit(X, y)
@@ -214,18 +218,22 @@ def test_recipes_go_again_over_the_columns_that_they_needed():
 def test_needed_columns_are_those_of_the_whole_recipe_however_many_of_its_rounds_are_chosen():
     X, y, _, _ = even_task(0)
     X, y = np.ascontiguousarray(X.T), y[None] - y.mean()
-    recipes = candidate_recipes(100)
-    first = recipes[0]
+    table = {candidate.name: candidate for candidate in competing(100)}
+    trees, few = table["trees"], table["few-column trees"]
     units = Units(np.zeros(50), np.ones(50), np.zeros(1), np.ones(1))
-    fit = Fit(X, y, None, units, SquaredError(), 1, recipes=recipes)
-    fit.boost(replace(first, n_estimators=1), None, 0)
-    _, whole = fit.boost(first, None, 0)
-    effects = whole.effects(fit.data)
-    assert len(whole.rounds) == first.n_estimators
-    assert fit.boost(first, None, 0)[1] is whole  # once is enough
-    assert_array_equal(fit.needed("trees", 8.0, None, 0), np.argsort(-effects)[:2])
-    assert_array_equal(fit.needed("trees", 1e-9, None, 0), np.argsort(-effects, kind="stable")[: (effects > 0).sum()])
-    assert_array_equal(fit.needed("no such path", 8.0, None, 0), np.arange(50))
+    fit = Fit(TrainingRows(X, y, None, units, SquaredError(), 1), list(table.values()))
+    fit.boost(trees.with_recipe(n_estimators=1), None)
+    _, whole = fit.boost(trees, None)
+    effects = whole.effects(fit.rows.data)
+    assert len(whole.rounds) == trees.recipe.n_estimators
+    assert fit.boost(trees, None)[1] is whole  # once is enough
+
+    def columns(needed: Needed) -> np.ndarray:
+        return fit.columns(replace(few, columns=needed), None)
+
+    assert_array_equal(columns(Needed("trees", 8.0)), np.argsort(-effects)[:2])
+    assert_array_equal(columns(Needed("trees", 1e-9)), np.argsort(-effects, kind="stable")[: (effects > 0).sum()])
+    assert_array_equal(columns(Needed("no such candidate", 8.0)), np.arange(50))
 
 
 def test_number_of_threads_changes_no_bit_where_rounds_are_watched_and_where_not():
@@ -238,8 +246,8 @@ def test_number_of_threads_changes_no_bit_where_rounds_are_watched_and_where_not
 
 
 def test_few_column_recipes_are_for_levels_and_not_for_very_many_rows():
-    assert any(path.narrow for path in candidate_recipes(20_000))
-    assert not any(path.narrow for path in candidate_recipes(20_001))
+    for n, expected in ((20_000, True), (20_001, False)):
+        assert any(isinstance(candidate.columns, Needed) for candidate in competing(n)) is expected
     X, y = lagged_series(np.cumsum(np.random.default_rng(0).normal(size=140)), 30)
     model = SoftBoostRegressor(shuffle=False).fit(X, y)
     assert "anchored trees" in model.choice_.stages
@@ -351,7 +359,7 @@ def test_anchor_view_is_undone_exactly():
     anchor = find_anchor(X, y, None, units)
     assert anchor.column == 0
     assert_allclose(anchor.level(X)[0] * units.y_spread[0] + units.y_centre[0], level, atol=1e-10)
-    changes = fit_linear_models(anchor.view(X), y - anchor.level(X), None)["ridge"]
+    changes = fit_linear_models(anchor.view(X), y - anchor.level(X), None).ridge
     levels = anchor.unview_path(changes)
     assert_allclose(levels.predict(X), changes.predict(anchor.view(X)) + anchor.level(X), atol=1e-8)
     same = (np.full((3, 1), 5.0) - units.centre[:, None]) / units.spread[:, None]
@@ -439,11 +447,11 @@ def test_rows_far_off_count_less_in_the_robust_lasso():
     rng = np.random.default_rng(3)
     X, slopes = rng.normal(size=(20, 80)), np.r_[1.0, -2.0, np.zeros(18)]
     clean = slopes @ X + 0.2 * rng.normal(size=80)
-    relaxed = fit_linear_models(X, clean[None], None)["relaxed"]
+    relaxed = fit_linear_models(X, clean[None], None).relaxed
     assert fit_robust(X, clean[None], None, relaxed) is relaxed
     spoiled = clean.copy()
     spoiled[:6] += 25 * rng.choice([-1, 1], size=6)
-    relaxed = fit_linear_models(X, spoiled[None], None)["relaxed"]
+    relaxed = fit_linear_models(X, spoiled[None], None).relaxed
     robust = fit_robust(X, spoiled[None], None, relaxed)
 
     def best(path):  # the stage nearest to the truth
@@ -457,7 +465,7 @@ def test_robust_lasso_counts_a_weight_of_two_as_a_row_twice():
     X, y = rng.normal(size=(5, 60)), rng.standard_t(1.5, size=(1, 60))
     twice, weight = np.r_[np.arange(60), np.arange(20)], np.where(np.arange(60) < 20, 2.0, 1.0)
     rows, weighted = (X[:, twice].copy(), y[:, twice].copy(), None), (X, y, weight)
-    got, want = (fit_robust(*data, fit_linear_models(*data)["relaxed"]) for data in (weighted, rows))
+    got, want = (fit_robust(*data, fit_linear_models(*data).relaxed) for data in (weighted, rows))
     assert_allclose(got.coefficients, want.coefficients, rtol=1e-6, atol=1e-9)
 
 
@@ -537,29 +545,33 @@ def test_convex_weights_find_a_known_mixture():
     assert_allclose(convex_weights(predictions, y, None, AbsoluteError()), [0, 0.7, 0.3, 0], atol=0.02)
 
 
+def weights_of(kind: str, y: np.ndarray, **predictions: np.ndarray) -> dict[str, float]:
+    """Weights of candidates of the table from what they predict out of fold."""
+    table: dict[str, Candidate] = {candidate.name: candidate for candidate in CANDIDATES}
+    judged = [
+        Judged(table[name], 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
+        for name, prediction in predictions.items()
+    ]
+    levels = [one.candidate.level for one in judged]
+    weights = climb(LADDERS[kind], levels, OutOfFold(judged, y, None, SquaredError()))
+    return dict(zip(predictions, weights, strict=True))
+
+
 def test_richer_level_needs_more_than_its_noise():
     rng = np.random.default_rng(4)
     y = rng.normal(size=(1, 100))
-
-    def judged(name: str, prediction: np.ndarray) -> choose._Judged:
-        return choose._Judged(name, False, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
-
-    constant = judged("constant", np.zeros_like(y))
-    lucky = judged("ridge", 0.02 * y)  # better, but hardly
-    sure = judged("trees", 0.9 * y)
-    assert_allclose(combine([constant, judged("ridge", -0.1 * y)], [], y, None, SquaredError(), RowsKind()), [1, 0])
-    weights = combine([constant, lucky], [sure], y, None, SquaredError(), RowsKind())
-    assert weights[2] == pytest.approx(1.0)
+    constant = np.zeros_like(y)
+    assert weights_of("table", y, constant=constant, ridge=-0.1 * y) == {"constant": 1.0, "ridge": 0.0}
+    hardly = 0.02 * y
+    assert weights_of("table", y, constant=constant, ridge=hardly, trees=0.9 * y)["trees"] == pytest.approx(1.0)
     # a little better than a sure linear model: taken in a table, not for rows in time
     few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
     better = 0.8 * y
     better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
-    line, little = judged("ridge", 0.8 * y), judged("trees", better)
-    table, in_time = (
-        combine([constant, line], [little], y, None, SquaredError(), RowsKind(kind)) for kind in ("table", "time")
-    )
-    assert table[2] == pytest.approx(1.0)
-    assert 0.05 < in_time[2] < 0.5
+    table = weights_of("table", y, constant=constant, ridge=0.8 * y, trees=better)
+    in_time = weights_of("time", y, persistence=constant, ridge=0.8 * y, trees=better)
+    assert table["trees"] == pytest.approx(1.0)
+    assert 0.05 < in_time["trees"] < 0.5
 
 
 def test_a_series_alone_leaves_its_autoregression_for_persistence_sooner():
@@ -567,23 +579,16 @@ def test_a_series_alone_leaves_its_autoregression_for_persistence_sooner():
     few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
     better = 0.8 * y
     better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors
-    alone = RowsKind("series_alone", lags=np.arange(1, 4), wandering=True)
-    with_others = RowsKind("series", lags=np.arange(4), wandering=True)
-    no_series = RowsKind("time")
 
-    def weight_of(name: str, kind: RowsKind, first: np.ndarray = 0.8 * y, second: np.ndarray = better) -> float:
-        candidates = [
-            choose._Judged(model, True, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
-            for model, prediction in (("autoregression", first), (name, second))
-        ]
-        return combine(candidates, [], y, None, SquaredError(), kind)[1]
+    def weight_of(name: str, kind: str, first: np.ndarray = 0.8 * y, second: np.ndarray = better) -> float:
+        return weights_of(kind, y, **{"autoregression": first, name: second})[name]
 
-    assert weight_of("zero", alone) > 0.8
-    assert weight_of("ridge", alone) == 0.0
-    assert 0.05 < weight_of("zero", with_others) == weight_of("ridge", with_others) < 0.5
+    assert weight_of("persistence", "series_alone") > 0.8
+    assert weight_of("ridge", "series_alone") == 0.0
+    assert 0.05 < weight_of("persistence", "series") == weight_of("ridge", "series") < 0.5
     # rows that are no series leave persistence for the autoregression as soon as that is better
-    assert weight_of("zero", no_series, first=better, second=0.8 * y) == 0.0
-    assert weight_of("zero", no_series, first=0.7 * y, second=0.8 * y) == 1.0
+    assert weight_of("persistence", "time", first=better, second=0.8 * y) == 0.0
+    assert weight_of("persistence", "time", first=0.7 * y, second=0.8 * y) == 1.0
 
 
 def test_changes_of_a_series_that_have_grown_may_grow_on():

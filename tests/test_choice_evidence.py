@@ -7,9 +7,9 @@ from scipy.optimize import brentq
 from sklearn.model_selection import PredefinedSplit
 
 from softboost import SoftBoostRegressor
-from softboost._choice import choose
-from softboost._choice.choose import combine, convex_weights
-from softboost._choice.rows import RowsKind
+from softboost._choice.candidates import CONSTANT, RIDGE
+from softboost._choice.judge import Judged, OutOfFold, convex_weights
+from softboost._choice.ladder import LADDERS, Rung, climb
 from softboost.losses import AbsoluteError, Huber, SquaredError
 
 
@@ -47,20 +47,21 @@ def test_convex_weights_count_a_weight_of_four_as_a_row_four_times(loss):
     assert np.abs(weighted - convex_weights(predictions, y, None, loss)).max() > 0.1
 
 
-def weight_of_the_richer(y, richer, kind):
-    """Weight of a candidate beside the constant, as judged on the rows y."""
-
-    def judged(name, prediction):
-        return choose._Judged(name, False, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
-
-    candidates = [judged("constant", np.zeros_like(y)), judged("ridge", richer)]
-    return combine(candidates, [], y, None, SquaredError(), RowsKind(kind))[1]
+def weight_of_the_richer(y, richer, required):
+    """Weight of a linear model beside the constant, as judged on the rows y."""
+    judged = [
+        Judged(candidate, 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
+        for candidate, prediction in ((CONSTANT, np.zeros_like(y)), (RIDGE, richer))
+    ]
+    levels = [one.candidate.level for one in judged]
+    return climb([Rung([CONSTANT.level]), required], levels, OutOfFold(judged, y, None, SquaredError()))[1]
 
 
 @pytest.mark.parametrize(("kind", "doubt"), [("table", 10.0), ("time", 15.0)])
 @pytest.mark.parametrize("n", [20, 100])
 def test_few_rows_are_doubted_beyond_their_standard_error(n, kind, doubt):
     """A gain of t standard errors is trusted by t - 1 - doubt / n, cut off at 0 and 1."""
+    linear = next(rung for rung in LADDERS[kind] if RIDGE.level in rung.candidates)
 
     def rows(far):
         return np.append(np.ones(n - 1), far)[None]
@@ -71,4 +72,4 @@ def test_few_rows_are_doubted_beyond_their_standard_error(n, kind, doubt):
 
     for t, trust in ((0.95, 0.0), (1.3, 0.3), (1.7, 0.7), (2.2, 1.0)):
         y = rows(brentq(lambda far, t=t: t_value(far) - t - doubt / n, 1.5, 1e3))
-        assert weight_of_the_richer(y, 0.5 * y, kind) == pytest.approx(trust, abs=1e-6)
+        assert weight_of_the_richer(y, 0.5 * y, linear) == pytest.approx(trust, abs=1e-6)

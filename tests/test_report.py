@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from softboost import report
-from softboost._choice import choose
+from softboost._choice.candidates import CANDIDATES
 from softboost._cli import demo as demo_command
 from softboost.forecast import _backtest
 from softboost.inspection import _plots
@@ -163,10 +163,15 @@ def test_demo_beats_what_it_is_compared_with(demo):
     assert sunspots["softboost"] < sunspots["lasso"]
 
 
-def test_every_name_of_a_choice_is_explained():
-    names = {path.name for path in choose.candidate_recipes(100)} | set(choose.LEVEL_MODELS)
-    names |= {"persistence", "drift", "autoregression"}
-    assert names <= set(demo_command.CANDIDATES)
+def test_demo_page_explains_what_was_chosen(demo):
+    folder, summary = demo
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    for chosen in summary["chose"].values():
+        named = [
+            candidate for candidate in CANDIDATES if re.search(rf"% (anchored )?{re.escape(candidate.name)} \(", chosen)
+        ]
+        assert named
+        assert all(candidate.about in html for candidate in named)
 
 
 def test_demo_page_holds_every_part(demo):

@@ -11,15 +11,18 @@ from matplotlib.patches import Rectangle
 from sklearn.datasets import make_friedman1
 
 from softboost import SoftBoostRegressor
+from softboost._choice.candidates import competing
+from softboost._choice.rows import RowsKind
 
 OUT = Path(__file__).resolve().parent.parent / "choice.svg"
 CONSTANT, LINEAR, BOOSTED, HELD_OUT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00"
-LINEAR_MODELS = ("ridge", "lasso", "relaxed", "robust")
+LEVELS = {candidate.name: ("constant", "linear", "boosted").index(candidate.level) for candidate in competing(100)
+          if candidate.applies(RowsKind("table"))}
 
 
 def level_of(name):
     """Index of the level of a candidate: constant, linear or boosted."""
-    return 0 if name == "constant" else 1 if name in LINEAR_MODELS else 2
+    return LEVELS[name]
 
 
 def draw_folds(ax, n_folds):

@@ -14,12 +14,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._boost.boosting import Boosted, Recipe, boost
-from ._boost.gradient import GradientTrees, NoisyTrees
-from ._boost.greedy import GreedyTrees
-from ._boost.hard_trees import HardTrees, make_hard_trees
+from ._boost.hard_trees import make_hard_trees
 from ._boost.watch import Watch
-from ._choice.choose import Choice, candidate_recipes, choose, fit_member
+from ._choice.candidates import CONSTANT, Candidate
+from ._choice.choose import Choice, choose
+from ._choice.fit import fit_member
+from ._choice.given import AUTO, given_candidates
 from ._choice.rows import RowsKind, recognise
+from ._choice.training import TrainingRows
 from ._data.checks import check_choice, check_columns, check_flag, check_integer, check_number, resolve_n_threads
 from ._data.folds import make_folds
 from ._data.task import Task
@@ -33,12 +35,11 @@ from ._model.member import Member
 from ._model.partial_fit import CORRECTION, Recent
 from ._runtime.progress import Progress
 from .losses import Loss, make_loss
-from .transforms import Linear, Transform, make_transform
+from .transforms import make_transform
 
 __all__ = ["SoftBoostRegressor"]
 
 Array = NDArray[Any]
-AUTO: Literal["auto"] = "auto"
 _KEEP_ROUNDS = (
     "The model is as it was before. To keep rounds done so far on Ctrl-C, fix the parameters (no 'auto') and set "
     "warm_start=True."
@@ -308,22 +309,19 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
         X, y, weight = task.standardised()
-        recipes, linear_level = self._recipes(task)
-        plain = len(recipes) == 1 and not linear_level and self.n_estimators != AUTO
-        if plain or self.early_stopping:
-            return self._fit_plain(task, recipes[0], previous)
-        kind = recognise(task) if linear_level else RowsKind(n_outputs=len(y))
+        given = given_candidates(self, task)
+        if given.nothing_to_choose or self.early_stopping:
+            return self._fit_plain(task, given.boosted[0], previous)
+        kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(y))
         shuffle = self.shuffle if self.shuffle != AUTO else (False if kind.forward else "blocks")
         folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds:
-            return self._fit_constant(task, y)
+            return self._fit_constant(task)
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:
             members, choice = choose(
-                X, y, weight, task.train_loss, recipes, folds, task.units,
-                linear_level=linear_level, kind=kind,
-                fixed_rounds=self.n_estimators != AUTO, seed=task.seed, n_threads=task.n_threads,
-                progress=progress.step,
+                X, y, weight, task.train_loss, given.candidates, folds, task.units, kind,
+                fixed_rounds=given.fixed_rounds, seed=task.seed, n_threads=task.n_threads, progress=progress.step,
             )  # fmt: skip
             progress.step(choice.describe())
         except KeyboardInterrupt:
@@ -334,8 +332,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         state["evals_result_"] = _staged_losses(state["_ensemble"], task)
         return state
 
-    def _fit_plain(self, task: Task, recipe: Recipe, previous: dict[str, Any] | None) -> dict[str, Any]:
-        """One recipe on all rows, with early stopping, warm start and Ctrl-C."""
+    def _fit_plain(self, task: Task, candidate: Candidate, previous: dict[str, Any] | None) -> dict[str, Any]:
+        """One boosted candidate on all rows, with early stopping, warm start and Ctrl-C."""
+        recipe = candidate.recipe
         train, held = task.hold_out(self)
         X, y, weight = train
         watch = Watch(self, task, train, held, recipe.n_estimators)
@@ -345,10 +344,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             if old is not None:
                 member = self._continued(task, X, y, weight, recipe, old, watch)
             else:
-                member = fit_member(
-                    X, y, weight, task.train_loss, recipe, task.units,
-                    seed=task.seed, n_threads=task.n_threads, after_round=watch,
-                )  # fmt: skip
+                rows = TrainingRows(X, y, weight, task.units, task.train_loss, task.n_threads)
+                member = fit_member(rows, candidate, task.seed, after_round=watch)
         except KeyboardInterrupt:
             done = watch.n_rounds
             stopped = f"fit was stopped after {done} of {recipe.n_estimators} rounds"
@@ -382,12 +379,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         watch(model)  # the losses of the earlier rounds, where none was added
         return Member(recipe.name, 1.0, len(model.rounds), old.linear, model)
 
-    def _fit_constant(self, task: Task, y: Array) -> dict[str, Any]:
+    def _fit_constant(self, task: Task) -> dict[str, Any]:
         """Too few rows to judge anything on: predict the best constant."""
-        recipe = Recipe("constant", GreedyTrees(), n_estimators=0)
-        X, _, weight = task.standardised()
-        member = fit_member(X, y, weight, task.train_loss, recipe, task.units, seed=task.seed, n_threads=1)
-        return self._state(task, [member], Choice(weights={"constant": 1.0}, stages={"constant": 0}), {})
+        rows = TrainingRows(*task.standardised(), task.units, task.train_loss, 1)
+        member = Member(CONSTANT.name, 1.0, 0, rows.flat(rows.constant()))
+        return self._state(task, [member], Choice(weights={member.name: 1.0}, stages={member.name: 0}), {})
 
     def _state(
         self,
@@ -458,83 +454,6 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(
                     f"{name}={value!r} is for soft trees only; leave it at 'auto' or use weak_learner='soft'"
                 )
-
-    def _recipes(self, task: Task) -> tuple[list[Recipe], bool]:
-        """Candidate recipes under what the user fixed, and whether linear models compete with them."""
-        recipes = candidate_recipes(task.total_weight)
-        automatic = isinstance(self.feature_transform, str) and self.feature_transform == AUTO
-        transform = None if automatic else self._transform(task)
-        hard = make_hard_trees(self.weak_learner)
-        if hard is not None:
-            recipes = self._hard_recipes(hard, [None, Linear()] if automatic else [transform])
-        elif not automatic:
-            recipes = self._recipes_for(recipes, transform)
-        recipes = [self._under_user(recipe) for recipe in recipes]
-        unique: list[Recipe] = []
-        for recipe in recipes:
-            if not any(replace(recipe, name=other.name) == other for other in unique):
-                unique.append(recipe)
-        # linear models predict y itself, so they compete only where the raw prediction is y
-        return unique, self.init == AUTO and self.n_estimators == AUTO and task.loss.scales_with_y
-
-    def _transform(self, task: Task) -> Transform | None:
-        """The transform that was asked for, checked against the columns."""
-        transform = make_transform(self.feature_transform)
-        if transform is not None:
-            transform = transform.with_columns(task.header.get("feature_names_in_"))
-            transform.check(task.encoded.shape[1])
-        return transform
-
-    def _recipes_for(self, recipes: list[Recipe], transform: Transform | None) -> list[Recipe]:
-        if transform is None:
-            open_ = (self.n_estimators, self.learning_rate, self.depth, self.leaves, self.gates, self.init)
-            if AUTO not in open_:  # nothing is left to choose
-                return [Recipe("trees", GreedyTrees())]
-            return [recipe for recipe in recipes if recipe.transform is None]
-        index = next(recipe for recipe in recipes if recipe.transform is not None)
-        return [replace(index, name=type(transform).__name__.lower(), transform=transform, screen=None)]
-
-    def _hard_recipes(self, learner: HardTrees, transforms: list[Transform | None]) -> list[Recipe]:
-        """Paths of hard trees, with their libraries' usual number of rounds and learning rate."""
-        recipes = []
-        for transform in transforms:
-            name = learner.name if transform is None else f"{learner.name}+{type(transform).__name__.lower()}"
-            recipes.append(Recipe(name, learner, transform, 100, 0.1, "constant", None))
-        return recipes
-
-    def _under_user(self, recipe: Recipe) -> Recipe:
-        """The recipe with every parameter that the user fixed."""
-        learner: Any = recipe.learner
-        if isinstance(learner, HardTrees):
-            learner = learner if self.depth == AUTO else learner.with_depth(int(self.depth))
-            return self._with_rounds(recipe, learner)
-        if self.gates == "random":
-            solve = self.leaves == "linear"
-            learner = GradientTrees(
-                depth=3, leaves="constant", gates="random", solve_leaves=solve, n_steps=self.n_steps
-            )
-            recipe = replace(recipe, screen=None, narrow=None)
-        if self.depth != AUTO:
-            learner = replace(learner, depth=self.depth)
-            learner = replace(learner, shallower=False) if isinstance(learner, GreedyTrees) else learner
-        if self.leaves != AUTO:
-            learner = replace(learner, leaves=self.leaves)
-        if self.ridge != AUTO:
-            ridge = float(self.ridge)
-            learner = replace(learner, ridge=(ridge,) if isinstance(learner, GreedyTrees) else ridge)
-        if recipe.transform is not None and recipe.transform.kernel_kind is None and isinstance(learner, GradientTrees):
-            learner = NoisyTrees(**vars(learner))
-        return self._with_rounds(recipe, learner)
-
-    def _with_rounds(self, recipe: Recipe, learner: Any) -> Recipe:
-        changes: dict[str, Any] = {"learner": learner}
-        if self.n_estimators != AUTO:
-            changes["n_estimators"] = int(self.n_estimators)
-        if self.learning_rate != AUTO:
-            changes["learning_rate"] = float(self.learning_rate)
-        if self.init != AUTO:
-            changes["start"] = self.init
-        return replace(recipe, **changes)
 
     def _previous_fit(self) -> dict[str, Any] | None:
         """The state to go on from under warm_start."""

@@ -50,13 +50,6 @@ class Recipe:
         Number of rounds and shrinkage nu.
     start : {"zero", "constant", "linear"}
         y_hat_0: zero, the best constant, or a linear model.
-    screen : tuple of int or None
-        (least, rows_per_column): keep max(least, n / rows_per_column) columns, those that a pilot run depends on most.
-    narrow : tuple of str and float, or None
-        (name, share): instead of a screen, keep the columns that the recipe of that name needs; the larger the share,
-        the fewer (see :meth:`softboost._choice.choose.Fit.needed`).
-    for_tables : bool
-        Not for rows in time: it learns what is true of the rows judged, and those to come are less like them.
     """
 
     name: str
@@ -65,9 +58,6 @@ class Recipe:
     n_estimators: int = 100
     learning_rate: float = 0.1
     start: Literal["zero", "constant", "linear"] = "constant"
-    screen: tuple[int, int] | None = None
-    narrow: tuple[str, float] | None = None
-    for_tables: bool = False
 
 
 class KernelRounds(Sequence[tuple[None, SoftTree]]):

@@ -59,27 +59,6 @@ MODELS = {  # name shown: name in the registry of the benchmarks
 }
 
 
-CANDIDATES = {  # names in what the default says it chose
-    "constant": "the mean",
-    "persistence": "the last value",
-    "drift": "the last value and its mean change",
-    "autoregression": "a linear model of the changes since the last value, averaged over penalties",
-    "ridge": "a linear model of all columns",
-    "lasso": "a linear model of a few columns",
-    "relaxed": "least squares on the columns that lasso picked",
-    "robust": "the same, with rows far off the rest counting for less",
-    "trees": "soft trees with linear leaves",
-    "steps": "trees with constant leaves",
-    "deep steps": "deeper trees with constant leaves, down to single rows",
-    "few-column trees": "soft trees again, on the columns that the first needed",
-    "linear+trees": "trees on what a linear model leaves over",
-    "linear+few-column trees": "the same, on the columns that were needed",
-    "two indices": "trees on two learned combinations of a few columns",
-    "few-column indices": "the same again, on the columns that were needed",
-    "dense index": "trees on one learned combination of all columns",
-}
-
-
 @dataclass
 class Data:
     """One data set of the demonstration, split into rows to learn from and rows to be tested on."""
@@ -255,12 +234,8 @@ def _choice(result: Result) -> str:
 def _meaning(result: Result) -> str:
     """What the names in the choice stand for."""
     assert result.model is not None
-    weights = result.model.choice_.weights if result.model.choice_ is not None else {}
-    said = []
-    for name in sorted(weights, key=lambda name: -weights[name]):
-        of_changes = " of the changes since the last value" if name.startswith("anchored ") else ""
-        said.append(f"{name}, {CANDIDATES[name.removeprefix('anchored ')]}{of_changes}")
-    return f"That is: {'; '.join(said)}. A stage is how far a path was followed."
+    explained = result.model.choice_.explain().splitlines() if result.model.choice_ is not None else []
+    return f"That is: {'; '.join(explained)}. A stage is how far a path was followed."
 
 
 def write_page(results: list[Result], with_transform: SoftBoostRegressor, ahead: pd.DataFrame, out: str | Path) -> Path:

@@ -1,7 +1,8 @@
-"""All linear models of the self-choosing default's first level, by name."""
+"""Constant, ridge, lasso and relaxed lasso from one pass over the rows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,27 @@ from .lasso import fit_lasso_and_relaxed
 from .path import LinearPath, Moments, through_means
 from .ridge import fit_ridge, fit_wide_ridge
 
-__all__ = ["fit_linear_models"]
+__all__ = ["LinearModels", "fit_linear_models"]
 
 Array = NDArray[Any]
 MAX_LASSO_COLUMNS = 256
 
 
-def fit_linear_models(X: Array, y: Array, weight: Array | None, n_threads: int = 1) -> dict[str, LinearPath]:
-    """All linear models of the default's first level, by name.
+@dataclass(frozen=True)
+class LinearModels:
+    """Linear models that share the moments of the rows, each a path of growing freedom."""
 
-    Beyond 256 columns only those of largest correlation take part in the lasso, so that its time grows with the
-    columns and not with their square.
+    constant: LinearPath
+    ridge: LinearPath
+    lasso: LinearPath
+    relaxed: LinearPath
+
+
+def fit_linear_models(X: Array, y: Array, weight: Array | None, n_threads: int = 1) -> LinearModels:
+    """All linear models that share the moments of X (n_features, n_samples) and y (n_outputs, n_samples).
+
+    Beyond 256 columns the lasso uses only those of largest correlation, so that its time grows with the number of
+    columns and not with its square.
     """
     n_features, n_samples = X.shape
     total = float(n_samples if weight is None else weight.sum(dtype=np.float64))
@@ -50,11 +61,5 @@ def fit_linear_models(X: Array, y: Array, weight: Array | None, n_threads: int =
         on_all = np.zeros((*coefficients.shape[:2], n_features))
         on_all[..., kept] = coefficients
         paths.append(through_means(on_all, mean_x, mean_y))
-    nothing = np.zeros((1, len(mean_y), n_features))
-    return {
-        "zero": LinearPath(nothing, np.zeros((1, len(mean_y)))),  # in the anchored view, persistence
-        "constant": through_means(nothing, mean_x, mean_y),
-        "ridge": ridge,
-        "lasso": paths[0],
-        "relaxed": paths[1],
-    }
+    constant = through_means(np.zeros((1, len(mean_y), n_features)), mean_x, mean_y)
+    return LinearModels(constant, ridge, *paths)

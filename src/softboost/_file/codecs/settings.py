@@ -99,7 +99,16 @@ def register_learner(cls: type) -> None:
 
 for _learner in (GreedyTrees, GradientTrees, NoisyTrees):
     register_learner(_learner)
-register(Recipe, Codec(attributes, _unpack_settings(Recipe)), tag="Path")
+
+
+def _unpack_recipe(f: Fields) -> Any:
+    """Files of version 0.1.0 also say how columns were selected; the boosted model says which ones were."""
+    for former in ("screen", "narrow", "for_tables"):
+        f.values.pop(former, None)
+    return _unpack_settings(Recipe)(f)
+
+
+register(Recipe, Codec(attributes, _unpack_recipe), tag="Path")
 register(Choice, Codec(attributes, _unpack_settings(Choice)))
 
 

@@ -1,0 +1,294 @@
+"""The candidates of the self-choosing default: a table with one row each.
+
+A row gives a candidate's name, an explanation, its level on the ladder of evidence
+(:mod:`softboost._choice.ladder`), how it is fitted, which columns it sees and when it applies. To add a candidate, add
+a row: ``choice_``, reports and ``docs/choice.md`` take names and explanations from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost._boost.boosting import Recipe
+from softboost._boost.gradient import GradientTrees
+from softboost._boost.greedy import GreedyTrees
+from softboost._linear.autoregression import fit_autoregression
+from softboost._linear.path import LinearPath
+from softboost._linear.robust import fit_robust
+from softboost.transforms import Linear
+
+from .columns import All, Columns, Needed, Screened
+from .rows import RowsKind, find_anchor
+from .training import TrainingRows
+
+__all__ = ["CANDIDATES", "CONSTANT", "RIDGE", "TWO_INDICES", "Candidate", "Rounds", "about", "competing"]
+
+Array = NDArray[Any]
+ANCHORED = "anchored "
+ALL_COLUMNS = All()
+
+
+# -- the type of a row -------------------------------------------------------------------------------------------------
+
+
+def always(kind: RowsKind) -> bool:
+    """All rows."""
+    return True
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Boosting rounds that grow with the rows, since one round learns little: ``per_row * n`` within limits."""
+
+    per_row: float
+    least: int
+    most: int
+
+    def __call__(self, n_samples: float) -> int:
+        return int(np.clip(self.per_row * n_samples, self.least, self.most))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One row of the table.
+
+    Attributes
+    ----------
+    name : str
+        As ``choice_`` gives it. In the view of changes since an anchor column "anchored" stands before it.
+    about : str
+        What it is, in one line.
+    level : str
+        Which rungs of the ladder it stands on.
+    fit : callable or Recipe
+        A function of :class:`TrainingRows` that gives a linear model for each penalty, or what is boosted.
+    columns : All, Screened or Needed
+        Which columns a boosted candidate sees.
+    when : callable
+        Whether it applies to rows of a kind; its docstring says when in a word or two.
+    rounds : Rounds or None
+        Rounds of a boosted candidate; None leaves those of its recipe.
+    of_changes : bool
+        Whether it is a model of changes by itself, so that it has the same name in both views.
+    """
+
+    name: str
+    about: str
+    level: str
+    fit: Callable[[TrainingRows], LinearPath] | Recipe
+    columns: Columns = ALL_COLUMNS
+    when: Callable[[RowsKind], bool] = always
+    rounds: Rounds | None = None
+    of_changes: bool = False
+
+    @property
+    def is_boosted(self) -> bool:
+        return isinstance(self.fit, Recipe)
+
+    def applies(self, kind: RowsKind) -> bool:
+        """Whether it takes part on rows of this kind."""
+        return self.when(kind) and self.columns.suits(kind)
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is boosted; for boosted candidates only."""
+        assert isinstance(self.fit, Recipe)
+        return self.fit
+
+    def name_in(self, kind: RowsKind) -> str:
+        """The name in the view of these rows."""
+        return f"{ANCHORED}{self.name}" if kind.anchored and not self.of_changes else self.name
+
+    def with_recipe(self, **changes: Any) -> Candidate:
+        """The same with another recipe."""
+        return replace(self, fit=replace(self.recipe, **changes))
+
+
+# -- when a candidate applies ------------------------------------------------------------------------------------------
+
+
+def tables(kind: RowsKind) -> bool:
+    """Tables."""
+    return not kind.in_time
+
+
+def levels(kind: RowsKind) -> bool:
+    """Levels."""
+    return not kind.anchored
+
+
+def changes(kind: RowsKind) -> bool:
+    """Changes."""
+    return kind.anchored
+
+
+def one_series(kind: RowsKind) -> bool:
+    """Time, one output."""
+    return kind.in_time and kind.n_outputs == 1
+
+
+# -- how linear candidates are fitted ----------------------------------------------------------------------------------
+
+
+def fit_constant(rows: TrainingRows) -> LinearPath:
+    """The mean; where the raw prediction is not in the units of y (log links), the constant of least loss."""
+    return rows.linear_models.constant if rows.loss.scales_with_y else rows.flat(rows.constant())
+
+
+def fit_no_change(rows: TrainingRows) -> LinearPath:
+    """Zero, which in the view of changes is persistence."""
+    return rows.flat(np.zeros(len(rows.y)))
+
+
+def fit_robust_lasso(rows: TrainingRows) -> LinearPath:
+    """The relaxed lasso with outliers downweighted."""
+    return fit_robust(rows.X, rows.y, rows.weight, rows.linear_models.relaxed, rows.n_threads)
+
+
+def fit_next_change(rows: TrainingRows) -> LinearPath:
+    """The autoregression as a linear model of the view, though it is always one of changes since the last value."""
+    lags = rows.kind.lags
+    if lags is None:
+        assert rows.anchor is not None
+        lags = (np.arange(len(rows.X)) == rows.anchor.column).astype(int)
+    last_value = rows.anchor or find_anchor(rows.X, rows.y, rows.weight, rows.units, lags)
+    X, y = rows.X, rows.y
+    if rows.anchor is None:
+        X, y = last_value.view(X), y - last_value.level(X)
+    view = last_value.origin(rows.units), last_value.step(rows.units), lags
+    path = fit_autoregression(X, y, rows.weight, *view, rows.n_threads)
+    return path if rows.anchor is not None else last_value.unview_path(path)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+_SOFT: dict[str, Any] = {"sharpness": (1.0, 3.0, 8.0, 25.0), "ridge": (0.3, 3.0)}
+FLEXIBLE = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True, **_SOFT)
+STEPPED = GreedyTrees(depth=2, leaves="constant", sharpness=(8.0, 100.0), ridge=(1.0,))
+DEEP = GreedyTrees(3, False, "constant", sharpness=(100.0,), ridge=(0.1,), min_leaf_rows=1.0)
+PLAIN = GreedyTrees(depth=2, **_SOFT)
+INDEX = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
+
+
+def _boosted(name: str, about: str, recipe: Recipe, columns: Columns = ALL_COLUMNS, **others: Any) -> Candidate:
+    return Candidate(name, about, "boosted", replace(recipe, name=name), columns, **others)
+
+
+CONSTANT = Candidate("constant", "the mean, or the best constant under the loss", "constant", fit_constant, when=levels)
+RIDGE = Candidate("ridge", "ridge regression", "linear", lambda rows: rows.linear_models.ridge)
+TWO_INDICES = _boosted(
+    "two indices",
+    "trees on two learned directions z = Q x of screened columns",
+    Recipe("", INDEX, Linear(2, "supervised", group_lasso=1.0), 8, 0.5),
+    Screened(8, 8),
+)
+CANDIDATES = (
+    Candidate(
+        "autoregression",
+        "Bayesian ridge autoregression of the next change, averaged over penalties and priors",
+        "autoregression",
+        fit_next_change,
+        when=one_series,
+        of_changes=True,
+    ),
+    Candidate(
+        "persistence",
+        "the anchor column, usually the last value of a series",
+        "last value",
+        fit_no_change,
+        when=changes,
+        of_changes=True,
+    ),
+    CONSTANT,
+    Candidate("drift", "the anchor column plus the mean change", "linear", fit_constant, when=changes, of_changes=True),
+    RIDGE,
+    Candidate("lasso", "lasso", "linear", lambda rows: rows.linear_models.lasso),
+    Candidate(
+        "relaxed",
+        "relaxed lasso: least squares on the columns that the lasso selects",
+        "linear",
+        lambda rows: rows.linear_models.relaxed,
+    ),
+    Candidate("robust", "relaxed lasso with outliers downweighted", "linear", fit_robust_lasso, when=levels),
+    _boosted(
+        "trees",
+        "soft trees of depth 1 or 2 with linear leaves, on screened columns",
+        Recipe("", FLEXIBLE, learning_rate=0.2),
+        Screened(6, 16),
+        rounds=Rounds(0.3, 30, 150),
+    ),
+    _boosted(
+        "steps",
+        "nearly hard trees of depth 1 or 2 with constant leaves, on screened columns",
+        Recipe("", STEPPED, learning_rate=0.2),
+        Screened(6, 16),
+        rounds=Rounds(0.3, 80, 150),
+    ),
+    # not for rows in time: it learns what is true of the validation rows, and rows to come are less like them
+    _boosted(
+        "deep steps",
+        "nearly hard trees of depth 3 with leaves down to a single row",
+        Recipe("", DEEP, learning_rate=0.3),
+        Screened(12, 6, ranked=True),
+        rounds=Rounds(0.15, 40, 75),
+        when=tables,
+    ),
+    # few-column candidates are to the wide ones what the relaxed lasso is to the lasso
+    _boosted(
+        "few-column trees",
+        "trees refitted on the columns that it needs",
+        Recipe("", FLEXIBLE, learning_rate=0.2),
+        Needed("trees", 8.0),
+        rounds=Rounds(0.3, 30, 150),
+    ),
+    _boosted(
+        "linear+trees",
+        "soft trees on the residuals of the best linear model",
+        Recipe("", PLAIN, learning_rate=0.2, start="linear"),
+        Screened(8, 8),
+        rounds=Rounds(0.15, 15, 75),
+    ),
+    _boosted(
+        "linear+few-column trees",
+        "linear+trees on the columns that trees needs",
+        Recipe("", PLAIN, learning_rate=0.2, start="linear"),
+        Needed("trees", 8.0),
+        rounds=Rounds(0.15, 15, 75),
+        when=tables,
+    ),
+    TWO_INDICES,
+    _boosted(
+        "few-column indices",
+        "two indices refitted on the columns that it needs",
+        Recipe("", INDEX, Linear(2, "supervised", group_lasso=0.2), 8, 0.5),
+        Needed("two indices", 2.0),
+    ),
+    _boosted(
+        "dense index",
+        "trees on one learned direction of all columns",
+        Recipe("", INDEX, Linear(1, "supervised", group_lasso=0.2), 8, 0.5),
+    ),
+)
+
+
+def competing(n_samples: float) -> list[Candidate]:
+    """The rows of the table that take part with so many rows of data, their rounds set."""
+    return [
+        candidate.with_recipe(n_estimators=candidate.rounds(n_samples)) if candidate.rounds else candidate
+        for candidate in CANDIDATES
+        if candidate.columns.suits_size(n_samples)
+    ]
+
+
+def about(name: str) -> str | None:
+    """The explanation of a name in ``choice_``; None for what is not in the table, such as a recipe set by hand."""
+    found = {candidate.name: candidate.about for candidate in CANDIDATES}
+    if name in found:
+        return found[name]
+    own = name.removeprefix(ANCHORED)
+    return f"{found[own]}, fitted to the change since the anchor column" if own in found else None

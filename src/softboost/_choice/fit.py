@@ -1,0 +1,99 @@
+"""Fits candidates on one set of training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost._boost.boosting import Boosted, Recipe, boost
+from softboost._linear.path import LinearPath
+from softboost._model.member import Member
+
+from .candidates import RIDGE, Candidate
+from .columns import Needed
+from .training import TrainingRows
+
+__all__ = ["Fit", "Start", "fit_member"]
+
+Array = NDArray[Any]
+Start = tuple[str, int] | None  # name and stage of the linear candidate where boosting may start; None: a constant
+
+
+class Fit:
+    """Candidates on one set of training rows; what one of them learns that another can use is kept.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+    candidates : sequence of Candidate
+        All that compete.
+    start : tuple of str and int, or None
+        Where candidates start that boost the residuals of a linear model.
+    seed : int
+    """
+
+    def __init__(self, rows: TrainingRows, candidates: Sequence[Candidate], seed: int = 0) -> None:
+        self.rows, self.seed = rows, seed
+        self._linear_candidates = [candidate for candidate in candidates if not candidate.is_boosted]
+        needed = {candidate.columns.of for candidate in candidates if isinstance(candidate.columns, Needed)}
+        self._asked = {candidate.name: candidate for candidate in candidates if candidate.name in needed}
+        self._boosted: dict[str, tuple[LinearPath, Boosted]] = {}
+        self._effects: dict[str, Array | None] = {}
+
+    @cached_property
+    def linear(self) -> dict[str, LinearPath]:
+        """Linear candidates by name."""
+        paths = {candidate.name: candidate.fit(self.rows) for candidate in self._linear_candidates}  # type: ignore[operator]
+        for path in paths.values():
+            self.rows.recentre(path)
+        return paths
+
+    def _start(self, recipe: Recipe, start: Start) -> LinearPath:
+        """y_hat_0 of a recipe as a linear model of one stage."""
+        if recipe.start == "linear" and start is not None:
+            return self.linear[start[0]].stage(start[1])
+        return self.rows.flat(np.zeros(len(self.rows.y)) if recipe.start == "zero" else self.rows.constant())
+
+    def _effects_of(self, name: str, start: Start) -> Array | None:
+        """How much the boosted candidate of this name, with all of its rounds, depends on each column."""
+        if name not in self._effects and name in self._asked:
+            _, model = self.boost(self._asked[name], start)
+            self._effects[name] = model.effects(self.rows.data)
+        return self._effects.get(name)
+
+    def columns(self, candidate: Candidate, start: Start) -> Array:
+        """The columns that a boosted candidate sees."""
+        return candidate.columns.select(self.rows, candidate.recipe, lambda name: self._effects_of(name, start))
+
+    def boost(self, candidate: Candidate, start: Start, **kwargs: Any) -> tuple[LinearPath, Boosted]:
+        """Fit one boosted candidate; returns where it started and its rounds."""
+        is_asked = self._asked.get(candidate.name) == candidate
+        if is_asked and candidate.name in self._boosted:
+            return self._boosted[candidate.name]
+        rows, recipe = self.rows, candidate.recipe
+        first = self._start(recipe, start)
+        raw = first.predict(rows.X)[0].astype(rows.X.dtype)
+        columns = self.columns(candidate, start)
+        if hasattr(kwargs.get("after_round"), "begin"):
+            kwargs["after_round"].begin(first)
+        model = boost(
+            recipe, rows.X, rows.y, rows.weight, rows.loss, raw,
+            columns=columns, rng=np.random.default_rng(self.seed), n_threads=rows.n_threads, **kwargs,
+        )  # fmt: skip
+        if is_asked:
+            self._boosted[candidate.name] = first, model
+        return first, model
+
+
+def fit_member(rows: TrainingRows, candidate: Candidate, seed: int, **kwargs: Any) -> Member:
+    """A plain fit of one boosted candidate; a linear start is ridge regression at the middle of its penalties."""
+    fit = Fit(rows, [RIDGE, candidate], seed)
+    start = None
+    if candidate.recipe.start == "linear":
+        start = RIDGE.name, len(fit.linear[RIDGE.name].coefficients) // 2
+    first, model = fit.boost(candidate, start, **kwargs)
+    return Member(candidate.name, 1.0, len(model.rounds), first, model.first(len(model.rounds)))

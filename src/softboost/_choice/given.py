@@ -1,0 +1,139 @@
+"""Candidates under what the user has fixed: every parameter that is not "auto" is kept to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from softboost._boost.boosting import Recipe
+from softboost._boost.gradient import GradientTrees, NoisyTrees
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.hard_trees import HardTrees, make_hard_trees
+from softboost._data.task import Task
+from softboost.transforms import Linear, Transform, make_transform
+
+from .candidates import CONSTANT, TWO_INDICES, Candidate, competing
+from .columns import All
+
+__all__ = ["AUTO", "Given", "given_candidates"]
+
+AUTO: Literal["auto"] = "auto"
+
+
+@dataclass(frozen=True)
+class Given:
+    """Candidates that are left to choose from."""
+
+    linear: list[Candidate]
+    boosted: list[Candidate]
+    fixed_rounds: bool
+
+    @property
+    def linear_models_compete(self) -> bool:
+        """Whether there are linear models beside the constant."""
+        return len(self.linear) > 1
+
+    @property
+    def nothing_to_choose(self) -> bool:
+        """Whether a single boosted model is left."""
+        return len(self.boosted) == 1 and not self.linear_models_compete and self.fixed_rounds
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        return [*self.linear, *self.boosted]
+
+
+def given_candidates(params: Any, task: Task) -> Given:
+    """The candidates under the parameters of an estimator.
+
+    Linear models compete where neither start nor rounds are fixed and the raw prediction is y itself.
+    """
+    table = competing(task.total_weight)
+    boosted = [_under_user(params, c) for c in _boosted(params, task, [c for c in table if c.is_boosted])]
+    linear = [CONSTANT]
+    if params.init == AUTO and params.n_estimators == AUTO and task.loss.scales_with_y:
+        linear = [c for c in table if not c.is_boosted]
+    return Given(linear, _distinct(boosted), params.n_estimators != AUTO)
+
+
+def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]:
+    """Boosted candidates for the weak learner and the transform that are set."""
+    automatic = isinstance(params.feature_transform, str) and params.feature_transform == AUTO
+    transform = None if automatic else _transform(params, task)
+    hard = make_hard_trees(params.weak_learner)
+    if hard is not None:
+        return [_hard_trees(hard, t) for t in ([None, Linear()] if automatic else [transform])]
+    if automatic:
+        return table
+    if transform is not None:
+        name = type(transform).__name__.lower()
+        chosen = replace(TWO_INDICES, name=name, about="trees on the transform that was set", columns=All())
+        return [chosen.with_recipe(name=name, transform=transform)]
+    open_ = (params.n_estimators, params.learning_rate, params.depth, params.leaves, params.gates, params.init)
+    if AUTO not in open_:
+        return [Candidate("trees", "trees as they were set", "boosted", Recipe("trees", GreedyTrees()))]
+    return [candidate for candidate in table if candidate.recipe.transform is None]
+
+
+def _transform(params: Any, task: Task) -> Transform | None:
+    """The transform that is set, checked against the columns."""
+    transform = make_transform(params.feature_transform)
+    if transform is not None:
+        transform = transform.with_columns(task.header.get("feature_names_in_"))
+        transform.check(task.encoded.shape[1])
+    return transform
+
+
+def _hard_trees(learner: HardTrees, transform: Transform | None) -> Candidate:
+    """Trees of another library, with the usual number of rounds and learning rate of such libraries."""
+    name = learner.name if transform is None else f"{learner.name}+{type(transform).__name__.lower()}"
+    return Candidate(name, f"trees of {learner.name}", "boosted", Recipe(name, learner, transform, 100, 0.1))
+
+
+def _under_user(params: Any, candidate: Candidate) -> Candidate:
+    """The candidate with every parameter that is set."""
+    learner: Any = candidate.recipe.learner
+    if isinstance(learner, HardTrees):
+        learner = learner if params.depth == AUTO else learner.with_depth(int(params.depth))
+        return _with_rounds(params, candidate, learner)
+    if params.gates == "random":
+        solve = params.leaves == "linear"
+        learner = GradientTrees(depth=3, leaves="constant", gates="random", solve_leaves=solve, n_steps=params.n_steps)
+        candidate = replace(candidate, columns=All())
+    if params.depth != AUTO:
+        learner = replace(learner, depth=params.depth)
+        learner = replace(learner, shallower=False) if isinstance(learner, GreedyTrees) else learner
+    if params.leaves != AUTO:
+        learner = replace(learner, leaves=params.leaves)
+    if params.ridge != AUTO:
+        ridge = float(params.ridge)
+        learner = replace(learner, ridge=(ridge,) if isinstance(learner, GreedyTrees) else ridge)
+    transform = candidate.recipe.transform
+    if transform is not None and transform.kernel_kind is None and isinstance(learner, GradientTrees):
+        learner = NoisyTrees(**vars(learner))
+    return _with_rounds(params, candidate, learner)
+
+
+def _with_rounds(params: Any, candidate: Candidate, learner: Any) -> Candidate:
+    changes: dict[str, Any] = {"learner": learner}
+    if params.n_estimators != AUTO:
+        changes["n_estimators"] = int(params.n_estimators)
+    if params.learning_rate != AUTO:
+        changes["learning_rate"] = float(params.learning_rate)
+    if params.init != AUTO:
+        changes["start"] = params.init
+    return candidate.with_recipe(**changes)
+
+
+def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates without those that the parameters made the same as an earlier one."""
+    kept: list[Candidate] = []
+    for candidate in candidates:
+        if not any(_same(candidate, other) for other in kept):
+            kept.append(candidate)
+    return kept
+
+
+def _same(a: Candidate, b: Candidate) -> bool:
+    return (replace(a.recipe, name=b.recipe.name), a.columns, a.when) == (b.recipe, b.columns, b.when)

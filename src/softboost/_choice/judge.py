@@ -1,0 +1,199 @@
+"""Runs candidates over the folds and keeps what they predict out of fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from softboost._data.units import Units
+from softboost.losses import Loss, SquaredError
+
+from .candidates import Candidate
+from .fit import Fit, Start
+from .rows import RowsKind
+from .training import TrainingRows
+
+__all__ = ["Judge", "Judged", "OutOfFold", "convex_weights"]
+
+Array = NDArray[Any]
+Fold = tuple[Array, Array]
+MAX_UNWATCHED_ROWS = 1024  # with fewer rows a candidate is done before Ctrl-C is worth watching for
+
+
+@dataclass(eq=False)
+class Judged:
+    """Out-of-fold predictions of one candidate at its chosen stage, and their losses."""
+
+    candidate: Candidate
+    stage: int
+    prediction: Array  # (n_outputs, n_judged)
+    row_loss: Array  # (n_judged,)
+
+    def mean_loss(self, weight: Array | None) -> float:
+        return float(np.average(self.row_loss, weights=weight))
+
+
+class Judge:
+    """Fits candidates on each fold's training rows and predicts the rows left out.
+
+    Parameters
+    ----------
+    X, y, weight
+        Standardised rows: (n_features, n_samples), (n_outputs, n_samples), (n_samples,) or None.
+    loss : Loss
+    folds : sequence of pairs of arrays
+        Training rows and validation rows.
+    units : Units
+    kind : RowsKind
+    candidates : sequence of Candidate
+        All that compete.
+    fixed_rounds : bool
+        Whether boosted candidates keep all of their rounds.
+    progress : callable
+        Called with what is being done.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        loss: Loss,
+        folds: Sequence[Fold],
+        units: Units,
+        kind: RowsKind,
+        candidates: Sequence[Candidate],
+        *,
+        fixed_rounds: bool = False,
+        seed: int = 0,
+        n_threads: int = 1,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.loss, self.fixed_rounds, self.progress = loss, fixed_rounds, progress
+        self.candidates = candidates
+        self.n_workers = min(n_threads, len(folds))
+        self._stopped = Event()
+        self._must_watch = self.n_workers > 1 and y.shape[1] > MAX_UNWATCHED_ROWS
+        inner = 1 if self.n_workers > 1 else n_threads
+
+        def fit_on(train: Array) -> Fit:
+            own = None if weight is None else np.ascontiguousarray(weight[train])
+            rows = np.ascontiguousarray(X[:, train]), np.ascontiguousarray(y[:, train]), own
+            return Fit(TrainingRows(*rows, units, loss, inner, kind), candidates, seed)
+
+        self.fits = [fit_on(train) for train, _ in folds]
+        self.X_judged = [np.ascontiguousarray(X[:, held]) for _, held in folds]
+        rows = np.concatenate([held for _, held in folds])
+        self.y = np.ascontiguousarray(y[:, rows])
+        self.weight = None if weight is None else weight[rows]
+
+    def linear(self) -> list[Judged]:
+        """All linear candidates, judged."""
+        linear = [candidate for candidate in self.candidates if not candidate.is_boosted]
+
+        def work(fit: Fit, X: Array) -> dict[str, Array]:
+            seen, level = fit.rows.see(X), fit.rows.level(X)
+            return {candidate.name: fit.linear[candidate.name].predict(seen) + level for candidate in linear}
+
+        per_fold = self._over_folds(work)
+        return [self._judged(c, np.concatenate([p[c.name] for p in per_fold], axis=2)) for c in linear]
+
+    def boosted(self, start: Start) -> list[Judged]:
+        """All boosted candidates, judged; ``start`` is the linear model whose residuals some of them boost."""
+        return [self._judge_boosted(candidate, start) for candidate in self.candidates if candidate.is_boosted]
+
+    def _judge_boosted(self, candidate: Candidate, start: Start) -> Judged:
+        self.progress(f"judging {candidate.name}")
+        n_rounds = candidate.recipe.n_estimators
+        watch = {"after_round": lambda model: self._stopped.is_set()} if self._must_watch else {}
+
+        def work(fit: Fit, X: Array) -> Array:
+            first, model = fit.boost(candidate, start, **watch)
+            seen = fit.rows.see(X)
+            staged = np.repeat(first.predict(seen) + fit.rows.level(X), n_rounds + 1, axis=0)
+            if model.rounds:
+                added = np.cumsum(model.outputs(seen, fit.rows.n_threads), axis=0)
+                staged[1 : len(added) + 1] += added
+                staged[len(added) + 1 :] += added[-1]
+            return staged
+
+        staged = np.concatenate(self._over_folds(work), axis=2)
+        return self._judged(candidate, staged, slice(n_rounds, None) if self.fixed_rounds else slice(None))
+
+    def _over_folds(self, work: Callable[[Fit, Array], Any]) -> list[Any]:
+        if self.n_workers == 1:
+            return [work(fit, X) for fit, X in zip(self.fits, self.X_judged, strict=True)]
+        with ThreadPoolExecutor(self.n_workers) as pool:
+            try:
+                return list(pool.map(work, self.fits, self.X_judged))
+            except BaseException:
+                self._stopped.set()  # Ctrl-C reaches this thread only: the others end after their round
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _judged(self, candidate: Candidate, staged: Array, allowed: slice = slice(None)) -> Judged:
+        """Choose the stage of least pooled loss; of equal ones the first, which is the simplest."""
+        row_loss = self.loss.loss(self.y[None], staged).mean(axis=1)  # (n_stages, n_judged)
+        pooled = np.average(row_loss, axis=1, weights=self.weight)
+        first = range(len(pooled))[allowed][0]
+        pooled = pooled[allowed]
+        stage = first + int(np.flatnonzero(pooled <= pooled.min() + 1e-9 * abs(pooled.min()))[0])
+        return Judged(candidate, stage, staged[stage], row_loss[stage])
+
+
+class OutOfFold:
+    """Out-of-fold predictions as the evidence that :func:`softboost._choice.ladder.climb` asks for."""
+
+    def __init__(self, judged: Sequence[Judged], y: Array, weight: Array | None, loss: Loss) -> None:
+        self.predictions = np.stack([one.prediction for one in judged])
+        self.y, self.weight, self.loss = y, weight, loss
+
+    def combined(self, mixture: Array) -> Array:
+        """Predictions of a mixture, shape (n_outputs, n_judged)."""
+        return np.tensordot(mixture, self.predictions, axes=1)
+
+    def losses(self, mixture: Array) -> Array:
+        """Losses of a mixture, shape (n_judged,)."""
+        return self.loss.loss(self.y, self.combined(mixture)).mean(axis=0)
+
+    def best_mixture(self, places: Array) -> Array:
+        """The mixture of least loss of the candidates at these places."""
+        mixture = np.zeros(len(self.predictions))
+        own = self.predictions[places]
+        mixture[places] = convex_weights(own, self.y, self.weight, self.loss) if len(places) > 1 else 1.0
+        return mixture
+
+
+def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Loss) -> Array:
+    """Non-negative weights summing to one of least pooled loss; predictions (n_candidates, n_outputs, n_judged)."""
+    n = len(predictions)
+    root = np.ones(y.shape[1]) if weight is None else np.sqrt(weight)
+    A = (predictions * root).reshape(n, -1).T
+    b = (y * root).ravel()
+    if isinstance(loss, SquaredError):
+        heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # holds the sum at one
+        w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
+        return w / w.sum()
+    w = np.full(n, 1.0 / n)
+    rate, best, best_value = 1.0, w, np.inf
+    for _ in range(300):  # exponentiated gradient descent keeps to the simplex by itself
+        combined = np.tensordot(w, predictions, axes=1)
+        value = loss.mean(y, combined, weight)
+        if value < best_value:
+            best, best_value = w, value
+        slope = loss.gradient(y, combined) * (1.0 if weight is None else weight)
+        gradient = np.einsum("con,on->c", predictions, slope) / (root**2).sum()
+        size = float(np.abs(gradient - gradient @ w).max())
+        if size < 1e-9:
+            break
+        w = w * np.exp(-rate * (gradient - gradient.min()) / size)
+        w /= w.sum()
+        rate *= 0.985
+    return best

@@ -1,0 +1,104 @@
+"""One set of training rows in one view, with what all candidates share on them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost._boost.learner import TrainingData
+from softboost._boost.screening import paired_columns, pilot_ranking
+from softboost._data.units import Units
+from softboost._linear.models import LinearModels, fit_linear_models
+from softboost._linear.path import LinearPath
+from softboost.losses import Loss, SquaredError
+
+from .rows import RowsKind, find_anchor
+
+__all__ = ["TrainingRows"]
+
+Array = NDArray[Any]
+
+
+class TrainingRows:
+    """Rows that candidates are fitted on: standardised, and seen as levels or as changes since an anchor column.
+
+    Parameters
+    ----------
+    X, y : ndarray of shape (n_features, n_samples) and (n_outputs, n_samples)
+    weight : ndarray of shape (n_samples,) or None
+    units : Units
+        What standardising took away.
+    loss : Loss
+    n_threads : int
+    kind : RowsKind or None
+        The kind of all rows of the fit, of which these may be a part; None is a table.
+
+    Attributes
+    ----------
+    X, y : ndarray
+        In the view: where there is an ``anchor``, differences to it.
+    anchor : Anchor or None
+        Found on these rows alone.
+    data : TrainingData
+        X in bins, for trees.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        units: Units,
+        loss: Loss,
+        n_threads: int,
+        kind: RowsKind | None = None,
+    ) -> None:
+        self.kind = RowsKind(n_outputs=len(y)) if kind is None else kind
+        self.anchor = find_anchor(X, y, weight, units, self.kind.lags) if self.kind.anchored else None
+        if self.anchor is not None:
+            y = np.ascontiguousarray(y - self.anchor.level(X)).astype(y.dtype)
+        self.X, self.y, self.weight, self.units = self.see(X), y, weight, units
+        self.loss, self.n_threads = loss, n_threads
+        self.data = TrainingData(self.X, weight, n_threads)
+
+    def see(self, X: Array) -> Array:
+        """X in the view of these rows."""
+        return X if self.anchor is None else np.ascontiguousarray(self.anchor.view(X)).astype(X.dtype)
+
+    def level(self, X: Array) -> Array | float:
+        """What predictions of this view are relative to, at X before it is seen in the view."""
+        return 0.0 if self.anchor is None else self.anchor.level(X)
+
+    @cached_property
+    def linear_models(self) -> LinearModels:
+        """Linear models under squared error, which share the moments of the rows."""
+        return fit_linear_models(self.X, self.y, self.weight, self.n_threads)
+
+    def constant(self) -> Array:
+        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        return np.array([self.loss.fit_intercept_only(row, self.weight) for row in self.y])
+
+    def flat(self, intercept: Array) -> LinearPath:
+        """A linear model of one stage without slopes."""
+        return LinearPath(np.zeros((1, self.y.shape[0], self.X.shape[0])), intercept[None])
+
+    def recentre(self, path: LinearPath) -> None:
+        """Shift a path that was fitted to squared errors by the constant that minimises the loss, in place."""
+        if isinstance(self.loss, SquaredError) or not self.loss.scales_with_y:
+            return
+        residual = self.y[None] - path.predict(self.X)
+        for stage in range(residual.shape[0]):
+            for o in range(residual.shape[1]):
+                path.intercepts[stage, o] += self.loss.fit_intercept_only(residual[stage, o], self.weight)
+
+    @cached_property
+    def rankings(self) -> tuple[Array, Array]:
+        """Columns by how much a pilot run depends on them, best first, and columns that matter by their products."""
+        raw = np.repeat(self.constant()[:, None], self.y.shape[1], axis=1).astype(self.y.dtype)
+        residual = np.ascontiguousarray(-self.loss.gradient(self.y, raw), dtype=self.y.dtype)
+        # changes are too noisy for products
+        paired = paired_columns(self.data, residual) if self.anchor is None else np.empty(0, dtype=np.int32)
+        return pilot_ranking(self.data, residual), paired
