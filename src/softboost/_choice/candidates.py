@@ -29,7 +29,8 @@ from .training import TrainingRows
 __all__ = ["CANDIDATES", "CONSTANT", "RIDGE", "TWO_INDICES", "Candidate", "Rounds", "about", "competing"]
 
 Array = NDArray[Any]
-ANCHORED = "anchored "
+ANCHORED = "anchored "  # before a name, and what it adds to the explanation
+OF_CHANGES = ", fitted to the change since the anchor column"
 ALL_COLUMNS = All()
 
 
@@ -37,7 +38,7 @@ ALL_COLUMNS = All()
 
 
 def always(kind: RowsKind) -> bool:
-    """All rows."""
+    """Applies to all rows."""
     return True
 
 
@@ -70,7 +71,7 @@ class Candidate:
     columns : All, Screened or Needed
         Which columns a boosted candidate sees.
     when : callable
-        Whether it applies to rows of a kind; its docstring says when in a word or two.
+        Whether it applies to rows of a kind.
     rounds : Rounds or None
         Rounds of a boosted candidate; None leaves those of its recipe.
     of_changes : bool
@@ -113,22 +114,22 @@ class Candidate:
 
 
 def tables(kind: RowsKind) -> bool:
-    """Tables."""
+    """Applies to tables."""
     return not kind.in_time
 
 
 def levels(kind: RowsKind) -> bool:
-    """Levels."""
+    """Applies where levels are modelled."""
     return not kind.anchored
 
 
 def changes(kind: RowsKind) -> bool:
-    """Changes."""
+    """Applies where changes since an anchor column are modelled."""
     return kind.anchored
 
 
 def one_series(kind: RowsKind) -> bool:
-    """Time, one output."""
+    """Applies to rows in time with one output."""
     return kind.in_time and kind.n_outputs == 1
 
 
@@ -291,4 +292,4 @@ def about(name: str) -> str | None:
     if name in found:
         return found[name]
     own = name.removeprefix(ANCHORED)
-    return f"{found[own]}, fitted to the change since the anchor column" if own in found else None
+    return f"{found[own]}{OF_CHANGES}" if own in found else None
