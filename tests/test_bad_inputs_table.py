@@ -133,7 +133,7 @@ PARAMS = [
     ("no threads", params(n_jobs=0), ValueError, "n_jobs must be None or a non-zero integer, got 0"),
     ("unknown seed", params(random_state="x"), ValueError, "'x'"),
     ("one fold", params(cv=1, n_estimators="auto"), ValueError, "cv must be an integer of at least 2, got 1"),
-    ("unknown category", params(categorical_features=[7]), ValueError, "categorical_features holds 7"),
+    ("unknown category", params(categorical_features=[7]), ValueError, "categorical_features contains 7"),
     ("quantile 1", lambda m: Quantile(1.0), ValueError, "quantile must lie strictly between 0 and 1, got 1.0"),
     ("delta 0", lambda m: Huber(0.0), ValueError, "delta must be positive, got 0.0"),
     ("power 2", lambda m: Tweedie(2.0), ValueError, "power must lie strictly between 1 and 2, got 2.0"),

@@ -255,7 +255,7 @@ def test_text_and_dates_are_refused_with_a_way_out(library):
     with pytest.raises(ValueError, match=r"column 'town' has dtype .*categorical_features=\['town'\]"):
         SoftBoostRegressor().fit(library.DataFrame({"town": town, "size": size}), y)
     dates = pd.date_range("2024-01-01", periods=120).to_pydatetime().tolist()
-    with pytest.raises(ValueError, match=r"column 'day' has dtype Datetime.*turn dates into numbers"):
+    with pytest.raises(ValueError, match=r"column 'day' has dtype Datetime.*convert dates to numbers"):
         SoftBoostRegressor().fit(library.DataFrame({"day": dates, "size": size}), y)
 
 

@@ -1,7 +1,7 @@
-"""From a frame or an array to columns of numbers: categories and missing values.
+"""Converts a data frame or an array into numeric columns, with categories and missing values as 0/1 columns.
 
-Numeric columns come first and in their order; behind them come one 0/1 column per category and one per pattern of
-missing values. A missing number counts as the column's mean, also when it is first met in prediction.
+The numeric columns keep their order. They are followed by one 0/1 column per category and one per pattern of missing
+values. A missing number is replaced by the column mean, even if the column had no missing values in training.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Array = NDArray[Any]
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame of a library that narwhals knows."""
+    """Whether X is a data frame that narwhals supports."""
     return nw.dependencies.is_into_dataframe(X)
 
 
 def read_array(X: Any, categorical_features: Any) -> tuple[Any, dict[int, Array]]:
-    """An array or a list of rows, category columns replaced by zeros, and the category columns as text.
+    """Split an array or a list of rows into numbers, with zeros in the category columns, and categories as text.
 
-    X is given back as it is where there are none.
+    Without category columns, X is returned unchanged.
     """
     if _is_absent(categorical_features):
         return X, {}
@@ -44,9 +44,9 @@ def read_array(X: Any, categorical_features: Any) -> tuple[Any, dict[int, Array]
 
 
 def read_frame(X: Any, categorical_features: Any) -> tuple[Array, dict[int, Array]]:
-    """Split a frame into a float matrix, category columns replaced by zeros, and the category columns as text.
+    """Split a data frame into a float matrix, with zeros in the category columns, and the categories as text.
 
-    Missing categories come as None.
+    Missing categories are None.
     """
     frame = nw.from_native(X, eager_only=True)
     names = frame.columns
@@ -74,19 +74,19 @@ def _numbers(column: nw.Series[Any], name: Any) -> Array:
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         array = np.asarray(column.to_numpy())
         if array.dtype.kind in "fiub":
-            # only a column that is single itself: polars hands small whole numbers with nulls over as single
+            # keep single precision only for float32 columns: polars converts small integers with nulls to float32
             return array if column.dtype == nw.Float32 and array.dtype == np.float32 else array.astype(np.float64)
     values = column.to_list()
     if not all(is_missing(v) or isinstance(v, numbers.Number) for v in values):
         raise ValueError(
-            f"could not convert string to float: column {name!r} has dtype {column.dtype}. Name it in "
-            f"categorical_features=[{name!r}], make it a category dtype, turn dates into numbers, or drop it."
+            f"could not convert string to float: column {name!r} has dtype {column.dtype}. Pass "
+            f"categorical_features=[{name!r}], use a categorical dtype, convert dates to numbers, or drop the column."
         )
     return np.array([np.nan if is_missing(v) else float(v) for v in values], dtype=np.float64)
 
 
 def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> list[int]:
-    """Column numbers from names, numbers or a mask."""
+    """Column indices from names, indices or a Boolean mask."""
     if _is_absent(categorical_features):
         return []
     if isinstance(categorical_features, str):
@@ -105,29 +105,27 @@ def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> l
         if isinstance(c, str):
             if names is None or c not in names:
                 where = "X has no column names" if names is None else f"X has {names}"
-                raise ValueError(f"categorical_features names {c!r}, but {where}")
+                raise ValueError(f"categorical_features contains {c!r}, but {where}")
             out.append(names.index(c))
         elif isinstance(c, (int, np.integer)) and not isinstance(c, bool) and 0 <= c < width:
             out.append(int(c))
         else:
-            raise ValueError(
-                f"categorical_features holds {c!r}, which is neither a column name nor a number from 0 to {width - 1}"
-            )
+            raise ValueError(f"categorical_features contains {c!r}; use column names or integers from 0 to {width - 1}")
     return out
 
 
 @dataclass
 class Columns:
-    """How X becomes columns of numbers, learned from the training rows.
+    """Encoder of X into numeric columns, learned from the training rows.
 
     Attributes
     ----------
     n_features : int
-        Columns of X as the user passes it.
+        Number of columns of X.
     categories : dict of int to list of str
-        Categories, each with a 0/1 column, of each category column; others are all zeros.
+        For each category column, the categories that have a 0/1 column; other categories are encoded as zeros.
     missing : ndarray of shape (n_missing,)
-        Numeric columns whose missing values have a 0/1 column.
+        Numeric columns that have a 0/1 column for missing values.
     """
 
     n_features: int
@@ -142,17 +140,17 @@ class Columns:
 
     @property
     def n_encoded(self) -> int:
-        """Columns with the extra ones."""
+        """Number of columns after encoding."""
         return self.n_features + sum(map(len, self.categories.values())) + len(self.missing)
 
     @property
     def source(self) -> Array:
-        """Column of X that each encoded column comes from, shape (n_encoded,)."""
+        """Index of the column of X that each encoded column is derived from, shape (n_encoded,)."""
         of_categories = [np.full(len(names), j) for j, names in self.categories.items()]
         return np.concatenate([np.arange(self.n_features), *of_categories, self.missing]).astype(np.int32)
 
     def encode(self, X: Array, categories: dict[int, Array]) -> Array:
-        """X with the extra 0/1 columns behind it, not yet standardised; X itself where there are none."""
+        """X followed by the 0/1 columns, not yet standardised; X itself if there are none."""
         if not self.categories and not len(self.missing):
             return X
         extra = [indicators(categories[j], names, X.dtype) for j, names in self.categories.items()]
@@ -161,7 +159,7 @@ class Columns:
 
 
 def _missing_patterns(X: Array, weight: Array | None) -> Array:
-    """Columns with at least two missing and two present values, one for each distinct pattern."""
+    """Columns with at least two missing and two present values, the first one of each distinct pattern."""
     if not np.isnan(np.sum(X)):
         return np.empty(0, dtype=np.int64)
     nan = np.isnan(X)

@@ -1,4 +1,4 @@
-"""How columns and targets are standardised: learned from the training rows, applied to others, and undone."""
+"""Standardisation of columns and targets: learned from the training rows, applied to other rows, and inverted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from softboost import _kernels
 __all__ = ["Units"]
 
 Array = NDArray[Any]
-BLOCK_ROWS = 8192  # rows that are worked on together, so that no copy of all of X is made on the way
+BLOCK_ROWS = 8192  # rows processed at a time, to avoid a copy of the whole X
 
 
 @dataclass(frozen=True)
 class Units:
-    """What standardising takes away: ``x_own = x * spread + centre``, likewise for y (per output).
+    """Centre and spread: ``x_original = x * spread + centre``, likewise for each output of y.
 
-    Where there are limits, in standardised units, a column's values beyond them count as the limit in prediction.
-    Differences are taken of halves, because the difference of two large numbers may overflow; the prediction kernel
-    (``load_rows`` in ``src/cpp/predict.hpp``) does the same.
+    If there are limits (in standardised units), prediction clips the columns to them. Values are halved before a
+    difference is taken, because the difference of two large numbers may overflow; the prediction kernel (``load_rows``
+    in ``src/cpp/predict.hpp``) does the same.
     """
 
     centre: Array
@@ -38,14 +38,14 @@ class Units:
     ) -> Units:
         """Weighted means and standard deviations of encoded (n_samples, n_columns) and y (n_outputs, n_samples).
 
-        Columns, or the target, that are not to be standardised have a centre of zero and a spread of one.
+        Columns or targets that are not standardised have a centre of zero and a spread of one.
         """
         n_columns, n_outputs = encoded.shape[1], len(y)
         own = _of_columns(encoded, weight) if columns else (np.zeros(n_columns), np.ones(n_columns))
         return cls(*own, *(_of_target(y, weight) if target else (np.zeros(n_outputs), np.ones(n_outputs))))
 
     def standardised(self, encoded: Array, dtype: Any = None) -> Array:
-        """Feature-major, standardised columns (n_columns, n_samples), missing values at zero: the mean."""
+        """Standardised columns (n_columns, n_samples), with missing values replaced by zero, the mean."""
         own = encoded.dtype
         out = np.empty(encoded.shape[::-1], dtype=own if dtype is None else dtype)
         half_centre, scale = (0.5 * self.centre).astype(own)[:, None], (2.0 / self.spread).astype(own)[:, None]
@@ -59,18 +59,18 @@ class Units:
         return out
 
     def within(self, z: Array) -> Array:
-        """Standardised columns (n_columns, n_samples) inside their limits, missing values at zero."""
+        """Standardised columns (n_columns, n_samples) clipped to the limits, with missing values replaced by zero."""
         low = -_kernels.FARTHEST if self.low is None else self.low[:, None]
         high = _kernels.FARTHEST if self.high is None else self.high[:, None]
         return np.where(np.isnan(z), 0.0, np.clip(z, low, high)).astype(z.dtype)
 
     def standardised_y(self, y: Array) -> Array:
-        """Targets, or raw predictions, (n_outputs, n_samples) in working units."""
+        """Targets or raw predictions (n_outputs, n_samples) in standardised units."""
         centred = y.astype(np.float64) / 2 - self.y_centre[:, None] / 2
         return np.ascontiguousarray(centred / self.y_spread[:, None] * 2, dtype=y.dtype)
 
     def original_y(self, y: Array) -> Array:
-        """The way back of :meth:`standardised_y`."""
+        """The inverse of :meth:`standardised_y`."""
         return y * self.y_spread[:, None] + self.y_centre[:, None]
 
 
@@ -79,17 +79,17 @@ def _blocks(n_rows: int) -> list[slice]:
 
 
 def _of_columns(X: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Weighted mean and standard deviation of each column, missing values left out, safe for any scale.
+    """Weighted mean and standard deviation of each column without its missing values, safe for any scale.
 
-    Columns are first divided by their largest size, so that squares neither overflow nor vanish. A column whose
-    spread is lost in rounding counts as constant and gets a spread of one.
+    Columns are first divided by their largest absolute value, so that squares neither overflow nor underflow. A column
+    that is constant up to rounding gets a spread of one.
     """
-    smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse has to be finite
+    smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse must be finite
     n_columns = X.shape[1]
     blocks = _blocks(len(X))
 
     def block(rows: slice) -> tuple[Array, Array, Array]:
-        values = np.ascontiguousarray(X[rows], dtype=np.float64)  # another order would differ in the last bit
+        values = np.ascontiguousarray(X[rows], dtype=np.float64)  # a fixed memory order gives reproducible sums
         present = ~np.isnan(values)
         return values, present, present.astype(np.float64) if weight is None else present * weight[rows, None]
 
@@ -119,9 +119,9 @@ def _of_target(y: Array, weight: Array | None) -> tuple[Array, Array]:
     y = y.astype(np.float64)
     size = np.abs(y).max(axis=1)
     size = np.where(size > 0, size, 1.0)
-    scaled = y / size[:, None]  # squares of what is left neither overflow nor vanish
+    scaled = y / size[:, None]  # squares neither overflow nor underflow
     centre = np.average(scaled, axis=1, weights=weight)
     deviation = scaled - centre[:, None]
     spread = np.sqrt(np.average(deviation**2, axis=1, weights=weight))
-    # a y that is constant up to rounding has no spread of its own
+    # a target that is constant up to rounding is scaled by its size only
     return centre * size, np.where(spread > 1e-12, spread, 1.0) * size

@@ -1,1 +1,1 @@
-"""What a fitted model is: members, the ensemble that predicts, bounds, and what learning on keeps."""
+"""The fitted model: its members, the ensemble for prediction, bounds, and the state of ``partial_fit``."""

@@ -1,4 +1,4 @@
-"""How far predictions, and columns as the model sees them, may leave their training range."""
+"""Bounds of predictions and of columns beyond their training range."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from softboost._kernels import FARTHEST
 __all__ = ["joint_bounds", "limited_units", "prediction_bounds"]
 
 Array = NDArray[Any]
-REACH = 3.0  # predictions, and columns as the model sees them, leave their training range by at most so many widths
-MAX_GROWTH = 0.25  # how many widths predicted changes of a series may leave theirs, where those have been growing
+REACH = 3.0  # predictions and columns may exceed their training range by this multiple of its width
+MAX_GROWTH = 0.25  # the same for predicted changes of a series whose changes grow, at most
 
 
 def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) -> tuple[Array, Array]:
-    """The range of each row of values, and ``reach`` of its widths on both sides.
+    """The range of each row of values, extended on both sides by ``reach`` times its width.
 
-    ``before`` is what this gave for earlier values; the range then is that of all.
+    ``before`` is the extended range of earlier values; the result then covers all values.
     """
     low, high = values.min(axis=1).astype(np.float64), values.max(axis=1).astype(np.float64)
     if before is not None:
@@ -33,7 +33,10 @@ def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) ->
 
 
 def _growth(changes: Array) -> float:
-    """By how much changes (n_outputs, n_samples) in time order are larger in the second half, up to MAX_GROWTH."""
+    """Relative growth of the mean absolute change from the first half to the second, limited to MAX_GROWTH.
+
+    ``changes`` (n_outputs, n_samples) are in time order.
+    """
     largest = float(np.abs(changes).max())
     if not 0 < largest < np.inf:
         return 0.0
@@ -44,11 +47,11 @@ def _growth(changes: Array) -> float:
 def prediction_bounds(
     task: Task, column: int | None, before: tuple[Array, Array] | None = None, *, in_time_order: bool = False
 ) -> tuple[Array, Array]:
-    """Raw predictions are kept within three widths of the targets' range beyond that range.
+    """Bounds of raw predictions: the range of the targets, extended on both sides by three times its width.
 
-    A model of changes since ``column`` predicts no change outside the range of those of the training rows. Where the
-    rows are in time order and changes grew from the first half to the second, that range is widened by as much.
-    ``before`` are the bounds of rows learned earlier; the range then is that of all rows.
+    For an anchored model the bounds apply to the change since ``column`` and are the range of the changes in the
+    training rows. If the rows are in time order and the changes grew from the first half to the second, that range is
+    extended by the same proportion. ``before`` are the bounds of earlier rows; the result then covers all rows.
     """
     n_outputs = task.y.shape[0]
     if not (task.bounded and task.loss.scales_with_y):
@@ -65,7 +68,7 @@ def prediction_bounds(
 def joint_bounds(
     task: Task, column: int | None, bounds: tuple[Array, Array], before: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """Bounds of a model of these rows, extended to those of rows learned earlier."""
+    """Bounds of a model of these rows, extended to cover the rows learned earlier."""
     return prediction_bounds(task, None, before) if column is None else _union(bounds, before)
 
 
@@ -74,7 +77,7 @@ def _union(bounds: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Ar
 
 
 def limited_units(task: Task) -> Units:
-    """The units with limits of the columns, REACH widths beyond their range on these and all earlier rows."""
+    """The units with limits for the columns: REACH widths beyond their range on these and all earlier rows."""
     if not task.bounded:
         return task.units
     units = task.units

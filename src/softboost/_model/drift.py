@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 class DriftTest:
-    """Says when the mean error of the last thirty rows is far above that of the last five hundred."""
+    """Detects when the mean error of the last 30 rows is far above that of the last 500."""
 
     def __init__(self) -> None:
         self.count = 0

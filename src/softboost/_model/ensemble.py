@@ -1,4 +1,4 @@
-"""A fitted model laid out for prediction: one linear part and all trees, in the user's units, gates composed with Q."""
+"""A fitted model in the layout for prediction: one linear part and all trees, in original units, multiplied with Q."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Array = NDArray[Any]
 class Ensemble:
     """``raw = intercept + coefficients x + sum of trees`` on standardised x.
 
-    Trees are ordered by the boosting round they belong to, so that the first ones are an earlier stage of the model.
-    ``transformed`` holds members whose transform is not linear; they are predicted through their transform.
+    Trees are ordered by boosting round, so a prefix of the trees is an earlier stage of the model. ``transformed``
+    holds the members with a non-linear transform, which is evaluated at prediction.
     """
 
     units: Units
@@ -37,11 +37,11 @@ class Ensemble:
     _packed: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_packed": {}}  # compiled objects do not travel; they are made again when needed
+        return {**self.__dict__, "_packed": {}}  # objects of the extension cannot be pickled; rebuilt on first use
 
     @classmethod
     def build(cls, members: list[Member], units: Units) -> Ensemble:
-        """Lay out weighted members."""
+        """Combine the weighted members."""
         scale = units.y_spread
         n_outputs, n_columns = len(scale), len(units.centre)
         intercept, coefficients = units.y_centre.astype(np.float64), np.zeros((n_outputs, n_columns))
@@ -63,7 +63,7 @@ class Ensemble:
 
     @property
     def n_rounds(self) -> int:
-        """Boosting rounds of the longest member."""
+        """Number of boosting rounds of the longest member."""
         own = int(self.round_of_tree.max()) + 1 if len(self.round_of_tree) else 0
         return max([own, *[member.stage for member in self.transformed]])
 
@@ -90,12 +90,12 @@ class Ensemble:
             yield raw
 
     def _through_transform(self, member: Member, X: Array, n_threads: int) -> Array:
-        """What each round of a member adds, shape (n_rounds, n_samples, n_outputs)."""
+        """Contribution of each round of a member, shape (n_rounds, n_samples, n_outputs)."""
         z = self.units.within(self.units.standardised(X))
         return self._outputs(member, z, n_threads).transpose(0, 2, 1).astype(X.dtype)
 
     def _outputs(self, member: Member, z: Array, n_threads: int = 1) -> Array:
-        """What each round adds at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""
+        """Contribution of each round at standardised z (n_columns, n_samples): (n_rounds, n_outputs, n_samples)."""
         assert member.boosted is not None
         theta = member.boosted.rounds[0][0]
         z = z if member.anchor is None else member.anchor.view(z)
@@ -109,7 +109,7 @@ class Ensemble:
         return self._packed[key]
 
     def arrays(self, with_trees: bool = True) -> dict[str, Array]:
-        """Everything prediction needs, as flat arrays: what the kernel takes and what a model file holds."""
+        """The arrays needed for prediction, concatenated over the trees, as in the kernel and in a model file."""
         limits = {"low": self.units.low, "high": self.units.high}
         return {
             "offset": self.units.centre,
@@ -121,11 +121,12 @@ class Ensemble:
         }
 
     def column_importances(self) -> Array:
-        """How much each standardised column moves the prediction, shape (n_columns,), not yet normalised.
+        """Importance of each standardised column, shape (n_columns,), not normalised.
 
-        The slope of the linear part, plus for each tree the spread of its leaves shared among columns in proportion
-        to the sizes of their gate weights, plus the mean size of its leaves' slopes. For hard trees and transforms that
-        are not linear: the mean change of the prediction when the column takes another value, at random rows.
+        It is the sum of the absolute slope of the linear part and, for each tree, the standard deviation of its leaf
+        values, divided among the columns in proportion to their absolute gate weights, and the mean absolute slope of
+        its leaves. For hard trees and non-linear transforms it is the mean absolute change of the prediction at random
+        rows when the column takes another value.
         """
         importance = np.abs(self.coefficients).sum(axis=0)
         for tree in self.trees:

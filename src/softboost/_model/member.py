@@ -19,9 +19,9 @@ Array = NDArray[Any]
 
 @dataclass
 class Member:
-    """One part of the final model: a linear start, the rounds of a boosted recipe up to ``stage``, and a weight.
+    """One part of the final model: a linear model, the boosting rounds up to ``stage``, and an ensemble weight.
 
-    With an ``anchor`` both belong to its view.
+    With an ``anchor``, both parts are models of its anchored view.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Member:
     anchor: Anchor | None = None
 
     def linear_on_columns(self) -> LinearPath:
-        """The linear part on X as it came."""
+        """The linear part as a model of the original columns."""
         return self.linear if self.anchor is None else self.anchor.unview_path(self.linear)
 
     def trees_on_columns(self) -> list[SoftTree] | None:
-        """The trees on X as it came, transforms and view composed in; None if a transform is not linear."""
+        """The trees on the original columns, with transform and view multiplied in; None if not linear."""
         if self.boosted is None:
             return []
         trees = self.boosted.trees_on_columns(self.stage)

@@ -1,9 +1,9 @@
-"""What ``partial_fit`` keeps between calls: the last rows, and a correction of the model by recursive least squares.
+"""The state of ``partial_fit`` between calls: the most recent rows and a correction by recursive least squares.
 
-The correction is linear in the columns and in the leaves of the model's strongest trees, whose gates and Q stay as they
-are. Both parts are bounded, so the model does not grow with the number of calls. From time to time, ``due`` says when,
-the model is fitted anew to the rows kept: at once where they are all there were, and where it has learned from others
-too (or from those before a drift) only if that predicts better.
+The correction is linear in the columns and in the leaves of the most important trees; gates and Q are unchanged. Both
+parts are bounded, so the model does not grow with the number of calls. When ``due``, the model is refitted to the
+stored rows. If these are all rows so far, the refitted model replaces the old one. If the old model was fitted to other
+rows too, or to rows before a drift, it is replaced only if the refitted model predicts better.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ MAX_ROWS = 2000
 MAX_LEAVES, MAX_COLUMNS = 128, 128
 FORGETTING = 0.9995
 FORGET_EVERY = 16
-INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standard units
-N_STAND_INS = 256  # rows that stand for those of a fit, which are not kept
+INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standardised units
+N_STAND_INS = 256  # random rows that replace the rows of a fit, which are not stored
 GROWTH = 1.2
-DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # more would be from before the change
-LEAST_KNOWN = 30  # losses that say what a typical one is
-LEAST_ROWS = 60  # that a fit which is doubted needs
-TALLEST = 4.0  # curvatures above so many typical ones (at kinks) are cut off
+DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # rows kept after a drift (earlier ones precede it); factor of the covariance
+LEAST_KNOWN = 30  # losses needed to estimate the typical loss
+LEAST_ROWS = 60  # rows needed for a refit that must predict better
+TALLEST = 4.0  # curvatures are clipped at this multiple of the typical one (kinks)
 LARGEST = 1e100
 
 
 @dataclass
 class Basis:
-    """Functions that the correction weighs: leaves of trees, a constant, and columns."""
+    """Basis functions of the correction: leaves of trees, a constant, and columns."""
 
     trees: list[SoftTree]
     columns: Array
 
     @classmethod
     def of(cls, ensemble: Ensemble) -> Basis:
-        """The strongest trees and, where they are many, the strongest columns of a model."""
+        """The most important trees and, if there are many, the most important columns of a model."""
         strength = [_strength(tree) for tree in ensemble.trees]
         trees: list[SoftTree] = []
         n_outputs, n_leaves = len(ensemble.intercept), 0
@@ -76,7 +76,7 @@ class Basis:
         return sum(2**tree.depth for tree in self.trees)
 
     def prior(self) -> Array:
-        """Variance of each coefficient before any row."""
+        """Prior variance of each coefficient."""
         sizes = (self.n_leaves, 1, len(self.columns))
         return np.repeat([LEAF_PRIOR, INTERCEPT_PRIOR, LINEAR_PRIOR], sizes)
 
@@ -87,7 +87,7 @@ class Basis:
         return np.ascontiguousarray(np.vstack([*parts, np.ones((1, X.shape[1])), X[self.columns]]).T)
 
     def member(self, coef: Array, n_columns: int) -> Member:
-        """The functions weighed with coef (n_basis, n_outputs), as a part of the model."""
+        """The linear combination with coefficients coef (n_basis, n_outputs), as a member of the model."""
         rounds: list[tuple[Array | None, SoftTree]] = []
         end = 0
         for tree in self.trees:
@@ -107,18 +107,18 @@ def _strength(tree: SoftTree) -> float:
 
 @dataclass
 class Recent:
-    """The last rows, and how the model is corrected by them.
+    """The most recent rows and the correction learned from them.
 
     Attributes
     ----------
     X, y, weight : ndarray of shape (n_rows, n_columns), (n_rows, n_outputs), (n_rows,)
-        At most ``MAX_ROWS`` rows, encoded, in the user's units, oldest first.
+        At most ``MAX_ROWS`` encoded rows in original units, oldest first.
     loss : ndarray of shape (n_rows,)
-        Loss of each row's prediction before it was learned; NaN for rows that the model was fitted to.
+        Loss of each row before it was learned; NaN for rows that the model was fitted to.
     doubted : bool
-        Whether a fit to these rows has to predict better before it replaces the model, which has learned from others.
+        Whether a refit must predict better to replace the model, because the model was fitted to other rows too.
     next_fit : int
-        Number of rows at which the next fit is due.
+        Number of rows at which the next refit is due.
     """
 
     X: Array
@@ -129,13 +129,13 @@ class Recent:
     next_fit: int = 0
     n_updates: int = 0
     basis: Basis | None = None
-    models: list[RecursiveLeastSquares] = field(default_factory=list)  # one an output
-    curvature: Array = field(default_factory=lambda: np.zeros(0))  # typical one of each output
+    models: list[RecursiveLeastSquares] = field(default_factory=list)  # one per output
+    curvature: Array = field(default_factory=lambda: np.zeros(0))  # typical curvature of each output
     drift: DriftTest = field(default_factory=DriftTest)
 
     @classmethod
     def start(cls, X: Array, y: Array, weight: Array | None) -> Recent:
-        """Begin with the rows that a model was just fitted to, or with none, beside a model that is there."""
+        """Start with the rows that a model was fitted to, or with no rows for an existing model."""
         weight = np.ones(len(y)) if weight is None else weight
         n = len(y)
         kept = slice(max(n - MAX_ROWS, 0), None)
@@ -154,20 +154,20 @@ class Recent:
         return len(self.weight)
 
     def fitted(self) -> None:
-        """Called when the model was fitted to the rows kept; the correction begins anew."""
+        """Reset the correction after the model was refitted to the stored rows."""
         self.basis, self.models, self.doubted = None, [], False
         self.postpone()
 
     def postpone(self) -> None:
-        """Set when the next fit is due; called after one, or when a fit would have been no better than the model."""
+        """Schedule the next refit, after a refit or after one that was not better than the model."""
         n = self.n_rows
-        # a ring that is full counts on as if it were not, so that a quarter of its rows is new at the next fit
+        # if the buffer is full, rows that leave it lower next_fit, so a fifth of the rows is new at the next refit
         self.next_fit = max(int(np.ceil(n * GROWTH)), n + 1, LEAST_ROWS if self.doubted else 0)
 
     def take(self, X: Array, y: Array, weight: Array | None, loss: Array) -> None:
-        """Keep new rows, encoded and in the user's units, with the loss of their predictions.
+        """Store new encoded rows in original units, with the loss of their predictions.
 
-        Where the losses say that the stream has changed, rows from before are dropped.
+        If the losses indicate a drift, the rows before it are dropped.
         """
         known = self.loss[~np.isnan(self.loss)]
         typical = max(float(np.median(known)), 1e-300) if len(known) >= LEAST_KNOWN else np.inf
@@ -183,7 +183,7 @@ class Recent:
                 self._cut(len(loss) - 1 - i)
 
     def _cut(self, n_later: int) -> None:
-        """Drop the rows from before a change; ``n_later`` of the rows kept came after the one that showed it."""
+        """Drop the rows before a drift; ``n_later`` of the stored rows follow the row at which it was detected."""
         n = min(self.n_rows, DRIFT_ROWS + n_later)
         for name in ("X", "y", "weight", "loss"):
             setattr(self, name, getattr(self, name)[-n:])
@@ -191,16 +191,16 @@ class Recent:
 
     @property
     def due(self) -> bool:
-        """Whether the model should be fitted to the rows kept."""
+        """Whether the model should be refitted to the stored rows."""
         return self.n_rows >= self.next_fit
 
     # -- the correction ------------------------------------------------------------------------------------------------
 
     def begin(self, ensemble: Ensemble, X: Array) -> None:
-        """Choose the basis; ``X`` (n_columns, n_samples), standardised, are the rows the model was fitted to.
+        """Select the basis; ``X`` (n_columns, n_samples) holds the standardised rows that the model was fitted to.
 
-        Coefficients start at zero and as stiff as these rows made them. Where the rows are not known, standard normal
-        ones stand for them: that is what standardised columns look like.
+        The coefficients start at zero with the covariance that these rows imply. If the rows are not available,
+        standard normal rows replace them, because columns are standardised.
         """
         self.basis = Basis.of(ensemble)
         if not X.shape[1]:
@@ -212,9 +212,9 @@ class Recent:
         self.curvature = np.zeros(len(self.models))
 
     def learn(self, X: Array, y: Array, raw: Array, weight: Array | None, loss: Loss) -> None:
-        """One step of recursive least squares for each row; a Newton step of the loss where it is not squared.
+        """Update by recursive least squares, row by row; for losses other than the squared error, by Newton steps.
 
-        X (n_columns, n_samples), y and the model's raw predictions (n_outputs, n_samples) are in standard units.
+        X (n_columns, n_samples), y and the raw predictions of the model (n_outputs, n_samples) are standardised.
         """
         assert self.basis is not None
         X, y, raw = X[:, -MAX_ROWS:], y[:, -MAX_ROWS:].astype(np.float64), raw[:, -MAX_ROWS:].astype(np.float64)
@@ -246,6 +246,6 @@ class Recent:
             model.forget(factor)
 
     def member(self) -> Member:
-        """The correction as a part of the model."""
+        """The correction as a member of the model."""
         assert self.basis is not None
         return self.basis.member(self.coef().T, self.X.shape[1])
