@@ -574,5 +574,5 @@ def test_saved_forecaster_goes_on_to_the_last_bit(tmp_path, scope, strategy, pol
 
 
 def test_saving_other_models_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="Ridge, which a model file cannot hold"):
+    with pytest.raises(ValueError, match="Ridge, which cannot be saved"):
         quick().fit(long_frame(1)).save(tmp_path / "model")

@@ -1,1 +1,1 @@
-"""Models in files: our own format, which runs no code when it is read, and ONNX."""
+"""Model files: softboost's own format, which executes no code when it is loaded, and ONNX."""

@@ -1,7 +1,7 @@
-"""Values in the header of a model file: how Python's become JSON, and how they come back, checked.
+"""Values in the header of a model file: conversion of Python values to JSON and back, with validation.
 
-Arrays are set aside and referred to by number. Objects are built from a fixed table of classes, filled by the modules
-that register a :class:`Codec` for each of theirs; nothing in a file names code to run, and a user's own classes and
+Arrays are stored separately and referred to by index. Objects are created only for classes in a fixed table, in which
+modules register a :class:`Codec` for each of their classes. A file cannot name code to execute; custom classes and
 functions come only from ``custom_objects``.
 """
 
@@ -39,11 +39,11 @@ DTYPES: Final = {name: np.dtype(name) for name in ("<f4", "<f8", "<i4", "<i8", "
 
 
 class ModelFileError(ValueError):
-    """A file that is no valid model, or a model that no file can hold."""
+    """Raised for a file that is not a valid model, and for a model that cannot be saved."""
 
 
 class Budget:
-    """Memory for what a model needs beyond what its file holds; a small file could ask for any amount."""
+    """Limit of the memory that a model needs beyond its file, since a small file could request any amount."""
 
     def __init__(self, limit: float = DEFAULT_MEMORY) -> None:
         self.limit = self.left = limit
@@ -52,14 +52,14 @@ class Budget:
         self.left -= n_bytes
         if self.left < 0:
             raise ModelFileError(
-                f"{where}: laid out for prediction the model needs more than {self.limit:,} bytes of memory; if you "
-                "trust the file, pass load(path, memory_limit=...)"
+                f"{where}: for prediction the model needs more than {self.limit:,} bytes of memory; if you trust the "
+                "file, raise the limit with load(path, memory_limit=...)"
             )
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How objects of one class become named values and come back from them, checked."""
+    """Converts objects of one class to named values and back, with validation."""
 
     pack: Callable[[Any], dict[str, Any]]
     unpack: Callable[[Fields], Any]
@@ -69,14 +69,14 @@ _CODECS: dict[str, tuple[type, Codec]] = {}
 _TAGS: dict[type, str] = {}
 _MODELS: set[str] = set()
 _BASES: list[tuple[type, Codec]] = []
-# Kinds of models whose modules are imported only when a file holds one.
+# Kinds of models whose modules are imported only when a file contains one.
 _LAZY = {"Forecaster": "softboost.forecast", "OnlineSoftBoostRegressor": "softboost.online"}
 
 
 def register(cls: type, codec: Codec, *, model: bool = False, tag: str | None = None) -> None:
-    """Let files hold objects of exactly this class; a file as a whole is one of a ``model``.
+    """Allow objects of exactly this class in files; with ``model``, also as the top-level object of a file.
 
-    Files name the class by its ``tag``, which never changes; without one it is the name of the class.
+    Files identify the class by its ``tag``, which never changes; by default it is the name of the class.
     """
     tag = cls.__name__ if tag is None else tag
     _CODECS[tag] = cls, codec
@@ -86,7 +86,7 @@ def register(cls: type, codec: Codec, *, model: bool = False, tag: str | None = 
 
 
 def register_base(cls: type, codec: Codec) -> None:
-    """Let files hold objects of users' subclasses, which ``load`` then takes from ``custom_objects``.
+    """Allow objects of custom subclasses in files; ``load`` takes the subclass from ``custom_objects``.
 
     The ``unpack`` of the codec finds the subclass through ``Fields.custom``.
     """
@@ -94,11 +94,11 @@ def register_base(cls: type, codec: Codec) -> None:
 
 
 class Encoder:
-    """Turns values into JSON and sets arrays aside."""
+    """Converts values to JSON and collects the arrays."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
-        self.custom_objects: dict[str, Any] = {}  # what load has to be given again
+        self.custom_objects: dict[str, Any] = {}  # objects to pass to load
 
     def encode(self, value: Any, where: str) -> Any:
         if value is None or isinstance(value, (bool, np.bool_)):
@@ -126,15 +126,15 @@ class Encoder:
         if a.dtype.kind in "OU" and all(isinstance(v, str) for v in a.ravel()) and a.ndim == 1:
             return {"$": "names", "items": [_text(str(v), where) for v in a]}
         if a.dtype.newbyteorder("<").str not in DTYPES:
-            raise ModelFileError(f"{where} is an array of dtype {a.dtype}, which a model file cannot hold")
+            raise ModelFileError(f"{where} is an array of dtype {a.dtype}, which cannot be saved")
         self.arrays.append(a)
         return {"$": "array", "index": len(self.arrays) - 1}
 
     def _function(self, f: FunctionType, where: str) -> Any:
         if not f.__name__.isidentifier():
             raise ModelFileError(
-                f"{where} is a {f.__name__} function, which a model file cannot hold: write it with def and a name, "
-                "and give it to load through custom_objects={name: function}"
+                f"{where} is a {f.__name__} function, which cannot be saved; define it with def and a name, and pass "
+                "it to load as custom_objects={name: function}"
             )
         self.custom_objects[f.__name__] = f
         return {"$": "function", "name": f.__name__}
@@ -150,8 +150,8 @@ class Encoder:
                 self.custom_objects[cls.__name__] = value if cls.__name__ == "TorchTransform" else cls
                 return {"$": "custom", "name": cls.__name__, "base": base.__name__, "fields": fields}
         raise ModelFileError(
-            f"{where} is a {cls.__module__}.{cls.__qualname__}, which a model file cannot hold. If it is a parameter "
-            "that only fitting needs, change it with set_params before saving"
+            f"{where} is a {cls.__module__}.{cls.__qualname__}, which cannot be saved. If it is a parameter that is "
+            "needed only for fitting, change it with set_params before saving"
         )
 
     def _fields(self, fields: dict[str, Any], where: str) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Encoder:
 
 
 class Decoder:
-    """Builds values from JSON; each array may be used once."""
+    """Creates values from JSON; each array may be used once."""
 
     def __init__(self, arrays: list[Array | None], custom_objects: Mapping[str, Any], budget: Budget) -> None:
         self.arrays, self.custom_objects, self.budget = arrays, custom_objects, budget
@@ -174,11 +174,11 @@ class Decoder:
         }
 
     def decode_model(self, value: Any) -> Any:
-        """The one object that a file is about."""
+        """The top-level object of a file."""
         tag = value["$"]
         self._unpacker(tag, "model")
         if tag not in _MODELS:
-            raise ModelFileError(f"the file holds a {tag!r:.80}, which is no model")
+            raise ModelFileError(f"the file contains a {tag!r:.80}, which is not a model")
         return self.decode(value, "model")
 
     def decode(self, value: Any, where: str, depth: int = 0) -> Any:
@@ -188,7 +188,7 @@ class Decoder:
             return _text(value, where)
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise ModelFileError(f"{where}: a number too large")
+                raise ModelFileError(f"{where}: a number is too large")
             return value
         if depth > MAX_NESTING:
             raise ModelFileError(f"{where}: nested too deeply")
@@ -196,7 +196,7 @@ class Decoder:
             return [self.decode(v, where, depth + 1) for v in value]
         tag = value.get("$")
         if not isinstance(tag, str):
-            raise ModelFileError(f"{where}: an object without its class")
+            raise ModelFileError(f"{where}: an object has no class")
         unpack = self._unpacker(tag, where)
         values = {k: self.decode(v, f"{where}.{k}", depth + 1) for k, v in value.items() if k != "$"}
         fields = Fields(values, where, budget=self.budget)
@@ -229,7 +229,7 @@ class Decoder:
     def _custom_object(self, fields: Fields) -> Any:
         name, base_name, values = fields.take("name", str), fields.take("base", str), fields.take("fields", dict)
         if not all(isinstance(k, str) for k in values):
-            raise fields.error("fields must have names")
+            raise fields.error("the names of fields must be strings")
         for base, codec in _BASES:
             if base.__name__ == base_name:
                 inner = Fields(values, f"{fields.where}.fields", name, self.custom_objects)
@@ -240,7 +240,7 @@ class Decoder:
 
 
 def _text(value: str, where: str) -> str:
-    """Text that any other program can take too; half a surrogate pair is none."""
+    """Check that a string is valid Unicode, without lone surrogates."""
     if not value.isascii():
         try:
             value.encode()
@@ -252,33 +252,33 @@ def _text(value: str, where: str) -> str:
 def _float(fields: Fields) -> float:
     text = fields.take("value", str)
     if text not in ("nan", "inf", "-inf"):
-        raise fields.error(f"the number {text!r} is none of nan, inf and -inf")
+        raise fields.error(f"the number must be nan, inf or -inf, got {text!r}")
     return float(text)
 
 
 def _names(fields: Fields) -> Array:
     items = fields.take("items", list)
     if not all(isinstance(v, str) for v in items):
-        raise fields.error("a name that is no text")
+        raise fields.error("names must be strings")
     return np.array(items, dtype=object)
 
 
 def _dict(fields: Fields) -> dict[Any, Any]:
     items = fields.take("items", list)
     if not all(isinstance(i, list) and len(i) == 2 and isinstance(i[0], (str, int)) for i in items):
-        raise fields.error("a dict must be a list of pairs of a text or whole number and a value")
-    # Python hashes a whole number to its rest by 2**61 - 1: many large ones could be made to share one hash, for which
-    # a dict takes quadratic time. Hashes of texts cannot be foreseen.
+        raise fields.error("a dict must be a list of pairs; keys must be strings or integers")
+    # The hash of an integer is its remainder modulo 2**61 - 1, so a file could contain many large keys with the same
+    # hash, and a dict would take quadratic time. Hashes of strings are randomised.
     if not all(isinstance(k, str) or abs(k) < 2**31 for k, _ in items):
-        raise fields.error("a dict with a key that is too large")
+        raise fields.error("a dict has a key that is too large")
     made = dict(items)
     if len(made) < len(items):
-        raise fields.error("a dict with a key that comes twice")
+        raise fields.error("a dict has a duplicate key")
     return made
 
 
 class Fields:
-    """The named values of one object in a file; every way of taking one checks it."""
+    """The named values of one object in a file; every accessor checks the value."""
 
     def __init__(
         self,
@@ -293,17 +293,17 @@ class Fields:
         self.budget = budget or Budget()
 
     def inner(self, values: dict[str, Any], name: str) -> Fields:
-        """The values of a dict among these."""
+        """The values of a nested dict."""
         return Fields(values, f"{self.where}.{name}", budget=self.budget)
 
     def error(self, text: str) -> ModelFileError:
         return ModelFileError(f"{self.where}: {text}")
 
     def custom(self, fits: Callable[[Any], bool], what: str) -> Any:
-        """The user's own class, object or function for the name in the file."""
+        """The custom class, object or function for the name in the file."""
         if self.name not in self.custom_objects:
             raise self.error(
-                f"the model was made with {what} of your own named {self.name!r}; pass it: "
+                f"the model uses {what} named {self.name!r}, which is not part of softboost; pass it to "
                 f"load(path, custom_objects={{{self.name!r}: ...}})"
             )
         value = self.custom_objects[self.name]
@@ -312,12 +312,12 @@ class Fields:
         return value
 
     def done(self) -> None:
-        """Refuse values that nobody asked for."""
+        """Raise an error if values remain."""
         if self.values:
             raise self.error(f"unknown entries {sorted(self.values)}")
 
     def take(self, name: str, kind: type | tuple[type, ...]) -> Any:
-        """A value of the given class; whole numbers pass as float, truth values pass as nothing but bool."""
+        """A value of the given class; integers are accepted as float, Booleans only as bool."""
         if name not in self.values:
             raise self.error(f"{name} is missing")
         value = self.values.pop(name)
@@ -348,14 +348,14 @@ class Fields:
     def array(
         self, name: str, kind: str, shape: tuple[int | None, ...], *, finite: bool = True, below: int | None = None
     ) -> Array:
-        """An array of floats (kind "f") or whole numbers ("i") of the given shape; indices lie in [0, below)."""
+        """An array of floats (kind "f") or integers ("i") of the given shape; with ``below``, indices in [0, below)."""
         a: Array = self.take(name, np.ndarray)
         if a.dtype.kind != kind:
             raise self.error(f"{name} has dtype {a.dtype}")
         if a.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, a.shape, strict=True)):
-            raise self.error(f"{name} has shape {a.shape} where {shape} is needed")
+            raise self.error(f"{name} has shape {a.shape} instead of {shape}")
         if finite and kind == "f" and not np.isfinite(a).all():
-            raise self.error(f"{name} holds NaN or infinity")
+            raise self.error(f"{name} contains NaN or infinity")
         if below is not None and a.size and not (a.min() >= 0 and a.max() < below):
-            raise self.error(f"{name} holds an index outside 0 to {below - 1}")
+            raise self.error(f"{name} contains an index outside 0 to {below - 1}")
         return a

@@ -1,4 +1,4 @@
-"""How each class goes into a model file and comes back, checked; importing a module here registers its classes."""
+"""Codecs of all classes in model files; importing a module of this package registers its classes."""
 
 from . import partial_fit, settings, state
 

@@ -1,4 +1,4 @@
-"""What ``partial_fit`` keeps, in a model file."""
+"""Codec of the state of ``partial_fit``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _unpack(f: Fields) -> Recent:
     n = len(weight)
     X, y = f.array("X", "f", (n, None), finite=False), f.array("y", "f", (n, None))
     if n > partial_fit.MAX_ROWS or np.isinf(X).any() or not (weight > 0).all():
-        raise f.error("the rows kept are too many, infinite or of no weight")
+        raise f.error("there are too many stored rows, or they have infinite values or weights that are not positive")
     recent = Recent(
         X, y, weight, f.array("loss", "f", (n,), finite=False), f.take("doubted", bool),
         f.integer("next_fit", 0, 2**53), f.integer("n_updates", 0, 2**53),
@@ -56,9 +56,9 @@ def _unpack_basis(f: Fields, recent: Recent) -> None:
     trees = f.take("trees", list)
     for tree in trees:
         if not isinstance(tree, SoftTree) or tree.leaf_values.shape[1] != n_outputs or tree.leaf_weights is not None:
-            raise f.error("trees must be a list of soft trees with constant leaves, a value for each output")
+            raise f.error("trees must be a list of soft trees with constant leaves and one value per output")
         if tree.columns.size and tree.columns.max() >= n_columns:
-            raise f.error(f"a tree looks at column {tree.columns.max()} of {n_columns}")
+            raise f.error(f"a tree uses column {tree.columns.max()} of {n_columns}")
     recent.basis = Basis(trees, f.array("columns", "i", (None,), below=n_columns))
     prior = recent.basis.prior()
     n_basis = len(prior)
