@@ -326,7 +326,7 @@ def test_weight_of_zero_is_absence():
     [
         (lambda s: s.pop("Q"), "must have the entries"),
         (lambda s: s.update(Q=np.eye(2)), "Q must be an array of shape"),
-        (lambda s: s["full"].update(coef=np.full_like(s["full"]["coef"], np.nan)), "coef contains NaN"),
+        (lambda s: s["full"].update(coef=np.full_like(s["full"]["coef"], np.nan)), "coef holds NaN"),
         (lambda s: s["trees"]["columns"].fill(99), "trees refers to a row or column outside"),
         (lambda s: s["boosted"]["columns"].fill(99), "boosted refers to a row or column outside"),
         (lambda s: s["boosted"]["used"].fill(1.0), "more columns than inputs"),
