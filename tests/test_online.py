@@ -226,7 +226,7 @@ def test_kinds_of_features():
     for colour, flag, y in (("green", True, 7.0), ("blue", False, -3.0)):
         x = {"colour": colour, "flag": flag, "when": date(2020, 1, 5), "never seen": 3, "text": "never seen"}
         assert model.predict_one(x) == pytest.approx(y, abs=0.3)
-    with pytest.raises(ValueError, match=r"x\['a'\]=\[1\] is neither a number, a text, a date nor None"):
+    with pytest.raises(ValueError, match=r"x\['a'\]=\[1\] is neither a number, a string, a date nor None"):
         model.learn_one({"a": [1]}, 1.0)
 
 
@@ -326,11 +326,11 @@ def test_weight_of_zero_is_absence():
     [
         (lambda s: s.pop("Q"), "must have the entries"),
         (lambda s: s.update(Q=np.eye(2)), "Q must be an array of shape"),
-        (lambda s: s["full"].update(coef=np.full_like(s["full"]["coef"], np.nan)), "coef holds NaN"),
-        (lambda s: s["trees"]["columns"].fill(99), "trees refers to a row or column outside"),
-        (lambda s: s["boosted"]["columns"].fill(99), "boosted refers to a row or column outside"),
+        (lambda s: s["full"].update(coef=np.full_like(s["full"]["coef"], np.nan)), "coef contains NaN"),
+        (lambda s: s["trees"]["columns"].fill(99), "trees contains an index of a row or column outside"),
+        (lambda s: s["boosted"]["columns"].fill(99), "boosted contains an index of a row or column outside"),
         (lambda s: s["boosted"]["used"].fill(1.0), "more columns than inputs"),
-        (lambda s: s["rows"].update(end=10**6), "rows up to 1000000"),
+        (lambda s: s["rows"].update(end=10**6), "rows up to position 1000000"),
         (lambda s: s["params"].update(n_trees=10**9), "n_trees must be an integer"),
         (lambda s: s["params"].update(buffer_size=10**6), "buffer_size=1000000"),
         (lambda s: s.update(encoder=[["a", None], ["a", None]]), "twice"),

@@ -1,4 +1,4 @@
-"""Learning from streams, one row at a time: :class:`OnlineSoftBoostRegressor`."""
+"""Online learning from a stream, one row at a time: :class:`OnlineSoftBoostRegressor`."""
 
 from ._regressor import OnlineSoftBoostRegressor
 

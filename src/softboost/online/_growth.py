@@ -1,4 +1,4 @@
-"""Growing soft trees on a sample of a stream's recent rows: one, or a boosted ensemble of them."""
+"""Grows single soft trees and boosted ensembles on the recent rows of a stream."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Array = NDArray[Any]
 
 MAX_ROWS, MAX_COLUMNS = 512, 64
 MAX_BOOSTED_ROWS, RATE = 1000, 0.4
-LIFE = 64  # rows after which a new sample is drawn; binning one costs as much as growing several trees on it
+LIFE = 64  # rows after which a new sample is drawn; binning a sample costs as much as growing several trees
 
 
 class GrownTree(NamedTuple):
-    """Gates on ``columns``, leaf coefficients ordered as the basis, output, weighted sum of squared left-out errors."""
+    """Gates on ``columns``, leaf coefficients in the order of the basis, output, and weighted leave-one-out error."""
 
     columns: Array
     gate_weights: Array
@@ -33,7 +33,7 @@ class GrownTree(NamedTuple):
 
 
 def grow_tree(Z: Array, bins: Any, target: Array, weight: Array, depth: int, n_extra_columns: int) -> GrownTree:
-    """A tree on the columns Z (n_columns, n_rows), cut into ``bins``."""
+    """Grow a tree on the columns Z (n_columns, n_rows), binned in ``bins``."""
     settings = _kernels.greedy_settings(
         depth=depth,
         sharpness=(1.0, 3.0, 8.0, 25.0),
@@ -54,13 +54,13 @@ def grow_tree(Z: Array, bins: Any, target: Array, weight: Array, depth: int, n_e
 
 
 class TreeGrower:
-    """Grows trees on a sample of rows and columns, which is kept for a while.
+    """Grows trees on a sample of rows and columns that is used for several trees.
 
     Parameters
     ----------
     depth : int
     n_extra_columns : int
-        Columns of a leaf that its tree does not split on.
+        Number of columns of a leaf that its tree does not split on.
     seed : int
     """
 
@@ -71,10 +71,10 @@ class TreeGrower:
         self._binned: tuple[Array, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_binned": None}  # made again from the rows
+        return {**vars(self), "_binned": None}  # recomputed from the rows
 
     def draw(self, recent: RecentRows, units: RunningUnits, now: int) -> None:
-        """Choose rows and columns; no rows that the ring overwrites before the next choice."""
+        """Draw rows and columns, without the rows that the buffer will overwrite before the next draw."""
         rows = recent.places()[-(len(recent.y) - LIFE) :]
         columns = np.flatnonzero(units.scale > 0)
         rng = np.random.default_rng([self.seed, now])
@@ -86,7 +86,7 @@ class TreeGrower:
         self._binned = None
 
     def grow(self, recent: RecentRows, target: Array) -> GrownTree | None:
-        """A tree that fits a target on the sampled rows; None where no column varies."""
+        """Fit a tree to a target on the sampled rows; None if all columns are constant."""
         if not len(self.columns):
             return None
         if self._binned is None:
@@ -98,13 +98,13 @@ class TreeGrower:
 
 
 class BoostedTrees(SoftTrees):
-    """Trees boosted on recent rows as if all had come at once, and kept as they are until they are grown anew.
+    """Trees boosted on the recent rows, unchanged until the next refit.
 
     Attributes
     ----------
     coef : ndarray of shape (n_trees * block,)
     start : ndarray of shape (1,), the prediction before the first tree
-    bounds : ndarray of shape (2,), least and largest target of the rows
+    bounds : ndarray of shape (2,), smallest and largest target of the rows
     """
 
     def __init__(self, n_trees: int, depth: int, n_extra_columns: int) -> None:
@@ -114,10 +114,10 @@ class BoostedTrees(SoftTrees):
         self._packed: tuple[int, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_packed": None}  # compiled objects do not travel
+        return {**vars(self), "_packed": None}  # objects of the extension cannot be pickled
 
     def fit(self, x: Array, y: Array, weight: Array, rng: np.random.Generator) -> None:
-        """Boost on standardised rows x (n_rows, n_columns) as long as trees lower the leave-one-out error."""
+        """Boost on standardised rows x (n_rows, n_columns) while trees lower the leave-one-out error."""
         columns = np.flatnonzero(x.any(axis=0))
         if len(y) > MAX_BOOSTED_ROWS:
             rows = np.sort(rng.choice(len(y), MAX_BOOSTED_ROWS, replace=False))
@@ -139,8 +139,8 @@ class BoostedTrees(SoftTrees):
             residual = residual - RATE * grown.output
 
     def predict(self, x: Array) -> float:
-        """The prediction at a standardised row, within the targets it has seen: beyond them it knows nothing."""
-        packed = self._packed  # which another thread may replace
+        """The prediction at a standardised row, clipped to the range of the targets in the buffer."""
+        packed = self._packed  # another thread may replace it
         if packed is None or packed[0] != len(x):
             packed = self._packed = len(x), self._pack(len(x))
         y = float(packed[1].predict(x[None], 1)[0, 0])

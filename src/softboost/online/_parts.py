@@ -1,6 +1,6 @@
-"""The parts of an online model: rows to vectors, running units, recent rows, soft trees, experts.
+"""The parts of an online model: row encoder, running units, recent rows, soft trees, experts.
 
-Every part holds arrays and plain values alone, so that a model is saved by writing them down.
+Each part consists of arrays and plain values only, so that a model can be saved without code.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ __all__ = ["Experts", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftT
 Array = NDArray[Any]
 Slot = tuple[Any, str | None]  # name of the feature; the category, or the part of a date, or None for a number
 DAY_PARTS = {"@day": 1.0, "@week": 7.0, "@year": 365.2425}
-LARGEST = 1e100  # so that squares stay finite
-MEMORY = 2000  # rows after which running means forget
-FARTHEST = 8.0  # standard deviations beyond which columns are cut off
+LARGEST = 1e100  # squares stay finite
+MEMORY = 2000  # effective number of rows of the running means
+FARTHEST = 8.0  # columns are clipped at this number of standard deviations
 
 
 class RowEncoder:
-    """Turns dicts into vectors, one place for each number and each category seen so far.
+    """Converts dicts to vectors, with one entry per numeric feature and category seen so far.
 
-    Text becomes one place per category, dates become a count of days and their place in the day, week and year.
-    Places are given out up to ``max_features``; what comes later is ignored, so that memory stays bounded. The first
-    place is never filled, so that a row without features is a vector too.
+    A string feature has one entry per category. A date is encoded as a number of days and its positions in the day,
+    the week and the year. There are at most ``max_features`` entries; later features are ignored, so that memory is
+    bounded. The first entry is always empty, so that a row without features is a vector too.
     """
 
     def __init__(self, max_features: int) -> None:
         self.max_features = max_features
         self.slots: dict[Slot, int] = {}
-        self._absent: list[float] = []  # a row without any entries
+        self._absent: list[float] = []  # the vector of a row without features
         self.add((None, "@"))
 
     def add(self, slot: Slot) -> None:
-        """Give out the next place."""
+        """Assign the next entry."""
         self.slots[slot] = len(self.slots)
         self._absent.append(math.nan if slot[1] is None or slot[1].startswith("@") else 0.0)
 
     def encode(self, x: Mapping[Any, Any], *, learn: bool = False) -> Array:
-        """The row as a vector of length ``len(slots)``; NaN where a number is missing."""
+        """The row as a vector of length ``len(slots)``, with NaN for missing numbers."""
         slots, row, new = self.slots, self._absent.copy(), {}
         for name, value in x.items():
-            if type(value) is float and abs(value) < LARGEST and (name, None) in slots:  # as most; NaN is not below
+            if type(value) is float and abs(value) < LARGEST and (name, None) in slots:  # the usual case; not NaN
                 row[slots[name, None]] = value
                 continue
             for slot, number in _parts(name, value).items():
@@ -55,7 +55,7 @@ class RowEncoder:
                 else:
                     new[slot] = number
         if learn and new and len(slots) <= self.max_features:
-            # sorted, so that the order within a dict does not matter
+            # sorted, so that the order of the dict does not matter
             for slot in sorted(new, key=lambda s: (str(s[0]), s[1] or ""))[: self.max_features + 1 - len(slots)]:
                 self.add(slot)
                 row.append(new[slot])
@@ -63,10 +63,10 @@ class RowEncoder:
 
 
 def _parts(name: Any, value: Any) -> dict[Slot, float]:
-    """What one entry of a row says, as numbers by their place."""
+    """The numbers that encode one feature of a row, by slot."""
     if isinstance(value, str):
         return {(name, "=" + value): 1.0}
-    if isinstance(value, date):  # a datetime is one too
+    if isinstance(value, date):  # includes datetime
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
         days = moment.toordinal() + (moment.hour * 3600 + moment.minute * 60 + moment.second) / 86400
         parts: dict[Slot, float] = {(name, "@days"): days}
@@ -80,16 +80,16 @@ def _parts(name: Any, value: Any) -> dict[Slot, float]:
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError(
-            f"x[{name!r}]={value!r} is neither a number, a text, a date nor None; convert it or leave it out"
+            f"x[{name!r}]={value!r} is neither a number, a string, a date nor None; convert or remove it"
         ) from None
     return {(name, None): min(max(number, -LARGEST), LARGEST)} if math.isfinite(number) else {}
 
 
 class RunningUnits:
-    """Mean and variance of columns as they come, and the centre and scale in use, which follow only now and then.
+    """Running mean and variance of the columns, and the centre and scale in use, which are updated occasionally.
 
-    Whoever keeps coefficients in units of ``centre`` and ``scale`` has to convert them when :meth:`adopt` moves these.
-    A scale of 0 marks a column that has not varied yet.
+    Coefficients in units of ``centre`` and ``scale`` must be converted when :meth:`adopt` changes them. A scale of 0
+    marks a column that has been constant so far.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class RunningUnits:
             setattr(self, name, np.concatenate([a, np.zeros(n_new)]))
 
     def update(self, row: Array) -> None:
-        """Take in a row; NaN leaves its column as it is."""
+        """Update with a row; NaN leaves its column unchanged."""
         seen = ~np.isnan(row)
         self.count += seen
         rate = 1.0 / np.clip(self.count, 1.0, MEMORY)
@@ -109,13 +109,13 @@ class RunningUnits:
         self.mean += rate * step
 
     def standardised(self, rows: Array) -> Array:
-        """Rows in units of the scale, cut off at 8; 0, the mean, where a value is missing."""
+        """Standardised rows, clipped at 8 standard deviations; missing values are 0, the mean."""
         out = (rows - self.centre) / np.where(self.scale > 0, self.scale, np.inf)
         out[np.isnan(out)] = 0.0
         return out.clip(-FARTHEST, FARTHEST)
 
     def have_shifted(self) -> bool:
-        """Whether columns have left the units in use by a standard deviation, or a factor of two."""
+        """Whether a column has moved by a standard deviation, or its scale by a factor of two, since :meth:`adopt`."""
         spread, fixed = np.sqrt(self.variance), self.scale > 0
         moved = np.abs(self.mean - self.centre) > self.scale
         moved |= (spread > 2.0 * self.scale) | (spread < 0.4 * self.scale)
@@ -123,7 +123,7 @@ class RunningUnits:
         return bool(np.any(np.where(fixed, moved, appeared)))
 
     def adopt(self) -> tuple[Array, Array]:
-        """Move to the units of now; ratio and offset with ``old value = ratio * new value + offset``."""
+        """Adopt the current units; returns ratio and offset with ``old value = ratio * new value + offset``."""
         spread = np.sqrt(self.variance)
         scale = np.where(spread > 1e-9 * np.abs(self.mean), spread, 0.0)
         both = (self.scale > 0) & (scale > 0)
@@ -134,7 +134,7 @@ class RunningUnits:
 
 
 class RecentRows:
-    """The last rows, in a ring: as they came, and as components z and basis functions."""
+    """Ring buffer of the most recent rows: original columns, components z and basis functions."""
 
     def __init__(self, size: int, n_basis: int) -> None:
         self.X, self.Z, self.basis = np.zeros((size, 0)), np.zeros((size, 0)), np.zeros((size, n_basis))
@@ -152,20 +152,20 @@ class RecentRows:
         self.end, self.n_rows = (i + 1) % len(self.y), min(self.n_rows + 1, len(self.y))
 
     def places(self) -> Array:
-        """Where the rows are, oldest first."""
+        """Positions of the rows in the buffer, oldest first."""
         return (self.end - self.n_rows + np.arange(self.n_rows)) % len(self.y)
 
 
 class SoftTrees:
-    """A fixed number of soft trees of one depth, each on a few components of z, with leaves linear in them.
+    """A fixed number of soft trees of equal depth, each with linear leaves on a few components of z.
 
     Attributes
     ----------
     columns : ndarray of shape (n_trees, n_columns)
-    used : ndarray of shape (n_trees, n_columns), 1 where a tree has that many columns, else 0
+    used : ndarray of shape (n_trees, n_columns), 1 for columns that a tree uses, else 0
     weights : ndarray of shape (n_trees, n_nodes, n_columns)
     bias : ndarray of shape (n_trees, n_nodes)
-    grown : ndarray of shape (n_trees,), 1 where there is a tree, else 0
+    grown : ndarray of shape (n_trees,), 1 for trees that have been grown, else 0
     """
 
     def __init__(self, n_trees: int, depth: int, n_columns: int) -> None:
@@ -187,7 +187,7 @@ class SoftTrees:
         return self.block * len(self.grown)
 
     def leaves(self, tree: int) -> slice:
-        """Places of the leaf coefficients of one tree."""
+        """Slice of the leaf coefficients of one tree."""
         return slice(tree * self.block, (tree + 1) * self.block)
 
     def put(self, tree: int, columns: Array, weights: Array, bias: Array) -> None:
@@ -198,15 +198,15 @@ class SoftTrees:
         self.bias[tree], self.grown[tree] = bias, 1.0
 
     def convert(self, Q: Array, ratio: Array, offset: Array) -> None:
-        """Keep all answers the same in new units, in which x is ``ratio * x + offset``; Q then has to follow."""
+        """Convert to new units with ``old x = ratio * new x + offset``, keeping all outputs; convert Q afterwards."""
         shift = (Q @ offset)[self.columns] * self.used
         self.bias += (self.weights @ shift[..., None])[..., 0]
         self.weights *= ratio[self.columns][:, None, :]
 
     def forward(self, z: Array, tree: int | None = None) -> tuple[Array, Array, Array]:
-        """Columns seen (..., n_trees, n_columns), gates (..., n_nodes) and leaf probabilities (..., n_leaves) at z.
+        """Columns used (..., n_trees, n_columns), gates (..., n_nodes) and leaf probabilities (..., n_leaves) at z.
 
-        Of all trees, or of one.
+        For all trees, or for one.
         """
         which = slice(None) if tree is None else slice(tree, tree + 1)
         seen = z[..., self.columns[which]] * self.used[which]
@@ -222,19 +222,19 @@ class SoftTrees:
         return seen, right, reach
 
     def basis(self, seen: Array, reach: Array) -> Array:
-        """Functions that the leaf coefficients weigh, shape (..., n_basis): reach, and reach times each column."""
+        """Basis functions of the leaf coefficients, shape (..., n_basis): probability, and probability times column."""
         out = np.empty((*reach.shape, 1 + seen.shape[-1]))
         out[..., 0] = reach
         np.multiply(reach[..., None], seen[..., None, :], out=out[..., 1:])
         return out.reshape(*out.shape[:-3], math.prod(out.shape[-3:]))
 
     def gradients(self, seen: Array, right: Array, reach: Array, coef: Array) -> tuple[Array, Array]:
-        """Slopes of the summed outputs at one row: by the logit of each gate, and by each column seen."""
+        """Gradients of the summed outputs at one row with respect to the gate logits and to the columns used."""
         leaves = coef.reshape(len(self.grown), 2**self.depth, -1)
         value = leaves[..., 0] + (leaves[..., 1:] @ seen[..., None])[..., 0]
         by_seen = (reach[..., None] * leaves[..., 1:]).sum(axis=1)
         by_logit = np.zeros_like(right)
-        for level in range(self.depth - 1, -1, -1):  # values of subtrees, from the leaves up
+        for level in range(self.depth - 1, -1, -1):  # values of subtrees, bottom up
             nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
             gate, low, high = right[:, nodes], value[:, ::2], value[:, 1::2]
             reach = reach[:, ::2] + reach[:, 1::2]
@@ -244,10 +244,11 @@ class SoftTrees:
 
 
 class Experts:
-    """Several predictions of one number, and what a weighted mean of them is.
+    """Weighted average of experts.
 
-    Each of ``n_bases`` models is followed as it is and with its recent errors, smoothed slowly or fast, added: the last
-    is at home where the truth is close to the truth before. Weights follow the squared errors of the last rows.
+    Each of ``n_bases`` models gives three experts: the model itself, and the model plus its recent errors after slow or
+    fast smoothing. The fast one suits targets that are close to the previous target. The weights depend on the squared
+    errors of the last rows.
     """
 
     RATES = np.array([0.0, 0.1, 0.5])
@@ -258,7 +259,7 @@ class Experts:
         self.mass = 0.0
 
     def weights(self) -> Array:
-        """Weight of each expert, summing to one: likelihoods of the errors, flattened as these are not independent."""
+        """Weights that sum to one: likelihoods of the errors, flattened because the errors are correlated."""
         if self.mass == 0.0:
             return np.full(self.losses.shape, 1.0 / self.losses.size)
         relative = self.losses / (self.losses.min() + 1e-12)
@@ -275,6 +276,6 @@ class Experts:
         self.levels += self.RATES * (error - self.levels)
 
     def rescale(self, factor: float) -> None:
-        """Go on in units in which everything is ``factor`` times as large."""
+        """Convert to units in which all values are ``factor`` times as large."""
         self.levels *= factor
         self.losses *= factor**2

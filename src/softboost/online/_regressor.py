@@ -1,16 +1,15 @@
 """OnlineSoftBoostRegressor: soft trees on a stream, one row at a time, in bounded memory.
 
-The prediction is a weighted mean of experts (:class:`softboost.online._parts.Experts`) on five models: the running
+The prediction is a weighted average of experts (:class:`softboost.online._parts.Experts`) on five models: the running
 mean, a linear model, a linear model that forgets fast, the full model, which is linear in the columns and in the
-leaves of a fixed number of soft trees on z = Q x, and trees boosted on recent rows, which stay as they are until they
-are grown anew. Every row
+leaves of a fixed number of soft trees on z = Q x, and trees boosted on recent rows. Every row
 
-1. updates the coefficients of all but the last by recursive least squares with forgetting,
-2. moves the gates it says most about, and a few entries of Q, by a gradient step,
-3. goes into a ring of recent rows, on which now and then one tree is grown anew and kept if it predicts better.
+1. updates the coefficients of all models but the boosted trees by recursive least squares with forgetting,
+2. moves the gates that matter most at this row, and a few entries of Q, by a gradient step,
+3. enters a buffer of recent rows, on which one tree is regrown occasionally and accepted if it predicts better.
 
-While rows are few all trees are grown anew at once whenever their number has grown by a fifth, and again so after
-a drift, when rows from before it are dropped. The boosted trees are so too whenever a fifth of the ring is new.
+While there are few rows, and after a drift, which drops the rows before it, all trees are refitted each time the number
+of rows has grown by a fifth. The boosted trees are also refitted whenever a fifth of the buffer is new.
 """
 
 from __future__ import annotations
@@ -42,25 +41,25 @@ __all__ = ["OnlineSoftBoostRegressor"]
 Array = NDArray[Any]
 
 FAST_FORGETTING = 0.98
-INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standard units
+INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standardised units
 EXPERT_MEMORY, N_BASES = 0.99, 6
-BOOSTED_TREES = 2  # for each tree of the full model; most rows need fewer
+BOOSTED_TREES = 2  # maximum number of boosted trees per tree of the full model
 FORGET_EVERY = 16
-N_EXTRA_COLUMNS = 4  # columns of a leaf that its tree does not split on
+N_EXTRA_COLUMNS = 4  # number of columns of a leaf that its tree does not split on
 MAX_LEAF_COEFFICIENTS = 2048
-N_MOVED = 4  # trees whose gates a row moves, and rows of Q
-N_ENTRIES = 8  # entries of a row of Q that it moves
+N_MOVED = 4  # number of trees whose gates a row moves, and of rows of Q
+N_ENTRIES = 8  # number of entries that it moves in each of these rows of Q
 MAX_STEP_ERROR = 3.0
 BOOSTING_RATE, REPLACING_RATE = 0.25, 0.5
 GROWTH = 1.2
 LEAST_ROWS = 10
 BETTER = 0.98
 NEW_VARIANCE = 0.1 * LEAF_PRIOR
-DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # more would be from before the change
+DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # rows kept after a drift (earlier ones precede it); factor of the covariance
 
 
 def _regressor_base() -> type:
-    """river's base class where river is installed, so that its tools know the model for a regressor."""
+    """river's ``Regressor`` if river is installed, so that its tools recognise the model."""
     if importlib.util.find_spec("river") is None:
         return object
     base: type = importlib.import_module("river.base").Regressor
@@ -68,38 +67,39 @@ def _regressor_base() -> type:
 
 
 class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
-    """Soft trees and a linear model for streams: predict a row, see the truth, learn it, go on.
+    """Online regression with soft trees and linear models: predict a row, observe the target, update.
 
-    Speaks river's protocol, and derives from its ``Regressor`` where river is installed; river is not needed. Columns
-    and target are standardised as they come. Numbers, texts (categories), dates and truth values are understood; a
-    feature that is absent, None or NaN counts as its mean, one that was never seen before is taken in.
+    The class follows river's protocol and derives from river's ``Regressor`` if river is installed; river is optional.
+    Columns and target are standardised with running statistics. Features may be numbers, strings (categories), dates
+    or Booleans. A feature that is absent, None or NaN is replaced by its running mean. New features are added when they
+    appear.
 
     Parameters
     ----------
     n_trees : int, default=12
-        Soft trees of the full model; the boosted ones are at most twice as many. More follow finer structure and
-        cost time; 0 leaves the linear models.
+        Number of soft trees of the full model; there are at most twice as many boosted trees. More trees represent
+        finer structure and take more time. 0 uses only the linear models.
     depth : int, default=2
         Depth of the trees, 1 to 4.
     forgetting : float, default=0.9995
         Weight of a row relative to the next one, in (0, 1]. 1 never forgets; 0.99 remembers about 100 rows.
     gate_learning_rate : float, default=0.005
-        Length of a row's gradient step on the gates.
+        Length of the gradient step on the gates for each row.
     transform_learning_rate : float, default=0.005
-        Length of a row's gradient step on Q.
+        Length of the gradient step on Q for each row.
     buffer_size : int, default=1000
-        Recent rows that are kept to grow trees on, at least 128.
+        Number of recent rows stored for growing trees, at least 128.
     max_features : int, default=256
-        Most columns; a text takes one for each of its categories. Features that come later are ignored.
+        Maximum number of columns. A string feature uses one column per category. Later features are ignored.
     seed : int, default=0
-        Seed of the choice of rows that trees are grown on. The same rows and seed give the same model.
+        Seed of the row samples on which trees are grown. The same rows and seed give the same model.
 
     Attributes
     ----------
     n_rows_seen : int
-        Rows learned.
+        Number of rows learned.
     n_drifts : int
-        Times the errors rose so much that the model took the stream to have changed.
+        Number of detected drifts, that is, of large increases of the error.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         n_leaves = _n_leaf_coefficients(n_trees, depth)
         if n_leaves > MAX_LEAF_COEFFICIENTS:
             raise ValueError(
-                f"n_trees={n_trees} of depth={depth} have {n_leaves} leaf coefficients, more than "
+                f"n_trees={n_trees} with depth={depth} gives {n_leaves} leaf coefficients, more than "
                 f"{MAX_LEAF_COEFFICIENTS}; use fewer trees or a smaller depth"
             )
         self.n_trees, self.depth, self.forgetting = n_trees, depth, forgetting
@@ -153,7 +153,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._trees = SoftTrees(n_trees, depth, 2**depth - 1 + N_EXTRA_COLUMNS)
         self._Q = np.zeros((0, 0))
         linear, leaves = np.array([INTERCEPT_PRIOR]), np.full(self._trees.n_basis, LEAF_PRIOR)
-        # The basis is ordered leaves, intercept, columns; the linear models know its tail alone.
+        # The basis is ordered as leaves, intercept, columns; the linear models use only the last two.
         self._models = [
             RecursiveLeastSquares(linear, forgetting),
             RecursiveLeastSquares(linear, min(FAST_FORGETTING, forgetting)),
@@ -170,17 +170,18 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     # -- predicting ----------------------------------------------------------------------------------------------------
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """The target that goes with a row.
+        """Predict the target of a row.
 
         Parameters
         ----------
         x : dict
-            Features by name: numbers, texts, dates, truth values or None.
+            Features by name: numbers, strings, dates, Booleans or None.
 
         Returns
         -------
         float
-            0 before the first row was learned. Never further beyond the targets seen than their range is wide.
+            The prediction; 0 before the first row is learned. It exceeds the range of the targets seen so far by at
+            most the width of that range.
         """
         _check_row(x)
         if self.n_rows_seen == 0:
@@ -191,17 +192,17 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         return float(min(max(y, 2 * low - high), 2 * high - low))
 
     def _see(self, x: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """z, what trees see of it, gates, leaf probabilities and the basis at standardised rows."""
+        """z, the columns used by the trees, gates, leaf probabilities and the basis at standardised rows."""
         z = x @ self._Q.T
         seen, right, reach = self._trees.forward(z)
         basis = np.concatenate([self._trees.basis(seen, reach), np.ones((*x.shape[:-1], 1)), x], axis=-1)
         return z, seen, right, reach, basis
 
     def _bases(self, basis: Array) -> Array:
-        """Predictions of the experts, in standard units.
+        """Predictions of the base models, in standardised units.
 
-        The running mean, the three models, the boosted trees, and the mean of these and the full model, whose errors
-        are not the same.
+        These are the running mean, the three models fitted by least squares, the boosted trees, and the mean of the
+        boosted trees and the full model, whose errors differ.
         """
         mean = (self._target.mean[0] - self._target.centre[0]) / self._y_scale
         models = [model.coef @ basis[-len(model.coef) :] for model in self._models]
@@ -215,24 +216,24 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
-        """Learn a row.
+        """Update the model with a row.
 
         Parameters
         ----------
         x : dict
             Features by name, as in :meth:`predict_one`.
         y : float
-            The truth.
+            The target.
         w : float, default=1.0
-            Weight; 2 counts the row about twice, 0 leaves it out.
+            Weight of the row; 2 is about equivalent to repeating it, 0 ignores it.
         """
         y = _target_of(y)
         check_number("w", w, least=0.0)
         _check_row(x)
         if w == 0.0:
-            self._encoder.encode(x)  # which refuses what no row may hold
+            self._encoder.encode(x)  # raises an error for invalid features
             return
-        with uninterrupted():  # a row is learned whole or not at all
+        with uninterrupted():  # a row is learned completely or not at all
             self._learn(self._encoder.encode(x, learn=True), y, float(w))
 
     def _learn(self, row: Array, y: float, w: float) -> None:
@@ -249,7 +250,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._maintain()
 
     def _grow(self, n_new: int) -> None:
-        """Make room for features that were never seen before."""
+        """Extend all arrays for new features."""
         n = len(self._Q)
         Q = np.eye(n + n_new)
         Q[:n, :n] = self._Q
@@ -262,7 +263,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     def _update(
         self, z: Array, seen: Array, right: Array, reach: Array, basis: Array, truth: float, weight: float
     ) -> None:
-        """Learn from the errors of the prediction."""
+        """Update coefficients, gates, Q and expert weights from the errors of the prediction."""
         bases = self._bases(basis)
         drifted = self._drift.update(self._experts.combined(bases) - truth)
         self._experts.update(bases, truth, weight)
@@ -281,7 +282,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
                 model.forget(DRIFT_INFLATION)
 
     def _step(self, x: Array, seen: Array, right: Array, reach: Array, error: float) -> None:
-        """One sparse gradient step: the gates of the trees that matter most at this row, and a few entries of Q."""
+        """One sparse gradient step on the gates of the trees that matter most at this row and a few entries of Q."""
         trees = self._trees
         by_logit, by_seen = trees.gradients(seen, right, reach, self._models[-1].coef[: trees.n_basis])
         top = np.argsort(-np.abs(by_logit).max(axis=1), kind="stable")[:N_MOVED]
@@ -297,7 +298,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     # -- growing trees on recent rows ----------------------------------------------------------------------------------
 
     def _maintain(self) -> None:
-        """What is done now and then: new units, all trees anew, or one of them."""
+        """Occasional work: adopt new units, refit all trees, or regrow one tree."""
         n, size = self._rows.n_rows, self.buffer_size
         due = n >= self._next_build and self._next_build <= size
         if not due and self.n_rows_seen % FORGET_EVERY == 0:
@@ -311,7 +312,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._replace_tree()
 
     def _build(self) -> None:
-        """Adopt the units of now and fit everything to the recent rows, trees by boosting on the linear model."""
+        """Adopt the current units and refit everything to the recent rows, with trees boosted on the linear model."""
         ratio, offset = self._units.adopt()
         self._trees.convert(self._Q, ratio, offset)
         self._Q = self._Q * ratio / ratio[:, None]
@@ -335,10 +336,10 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         return (self._rows.y[places] - self._target.centre[0]) / self._y_scale
 
     def _boost(self, coef: Array) -> None:
-        """Grow trees one after the other on what is left over, as long as they predict; their leaves go into coef."""
+        """Grow trees on the residuals, one after the other, while they improve; their leaves are written to coef."""
         self._grower.draw(self._rows, self._units, self.n_rows_seen)
         places = self._grower.rows
-        self._rows.basis[places, : self._trees.n_basis] = 0.0  # of the trees before, which go now
+        self._rows.basis[places, : self._trees.n_basis] = 0.0  # of the previous trees
         residual, weight = self._truth(places) - self._rows.basis[places] @ coef, self._rows.weight[places]
         self._trees.grown[:] = 0.0
         for tree in range(min(self.n_trees, max(3, len(places) // 5))):
@@ -350,7 +351,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             residual = residual - BOOSTING_RATE * grown.output
 
     def _boost_anew(self) -> None:
-        """Grow the boosted trees on the recent rows."""
+        """Refit the boosted trees on the recent rows."""
         places = self._rows.places()
         if not self.n_trees or len(places) < LEAST_ROWS:
             return
@@ -358,7 +359,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._boosted.fit(x, self._truth(places), self._rows.weight[places], rng)
 
     def _replace_tree(self) -> None:
-        """Grow one tree anew, with all others kept, and take it if its leave-one-out error is below the error now."""
+        """Regrow one tree with the others unchanged; accept it if its leave-one-out error is lower."""
         if self.n_rows_seen >= self._grower.end:
             self._grower.draw(self._rows, self._units, self.n_rows_seen)
         places, full, trees = self._grower.rows, self._models[-1], self._trees
@@ -390,12 +391,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         }  # fmt: skip
 
     def get_state(self) -> dict[str, Any]:
-        """Everything the model knows, as dicts and lists of plain values and arrays; nothing is shared with it."""
+        """The complete state as dicts and lists of plain values and arrays, copied from the model."""
         return {"params": {name: getattr(self, name) for name in _parameters()}, **pack(self._parts())}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> OnlineSoftBoostRegressor:
-        """A model that goes on exactly as the one that ``state``, given by its :meth:`get_state`, was taken of."""
+        """Create a model from the result of :meth:`get_state`; it continues exactly as the original model."""
         state = dict(state)
         params = state.pop("params", None)
         if not isinstance(params, dict) or params.keys() != set(_parameters()):
@@ -409,16 +410,16 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
         model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
         model._range, model._Q = plain["range"], plain["Q"]
-        model._boosted.predict(np.zeros(len(model._Q)))  # refuses trees that cannot be
+        model._boosted.predict(np.zeros(len(model._Q)))  # raises an error for invalid trees
         return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that ``softboost.load`` reads.
+        """Save the model to a file; ``softboost.load`` reads it.
 
         Parameters
         ----------
         path : str or path-like
-            Any name will do; ``.softboost`` is usual.
+            The file to write; the usual extension is ``.softboost``.
         """
         save_model(self, path)
 
@@ -431,9 +432,9 @@ def _target_of(y: Any) -> float:
     try:
         number = float(y)
     except (TypeError, ValueError):
-        raise ValueError(f"y={y!r:.80} is no number; leave such rows out") from None
+        raise ValueError(f"y={y!r:.80} is not a number; skip such rows") from None
     if not abs(number) < 1e100:
-        raise ValueError(f"y={number!r} is no finite number below 1e100; leave such rows out")
+        raise ValueError(f"y={number!r} is not a finite number below 1e100; skip such rows")
     return number
 
 

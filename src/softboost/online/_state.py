@@ -1,4 +1,4 @@
-"""The state of an online model as plain values and arrays, and back, checked."""
+"""Converts an online model to plain values and arrays and back, with validation."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ MAY_BE_EMPTY = {"rows", "columns"}
 NEVER_NEGATIVE = {"count", "variance", "scale", "losses", "used", "grown", "weight"}
 LARGEST = 1e100  # products of two numbers stay finite
 LARGEST_COUNT = 2**53
-SETTINGS = {"depth", "forgetting", "memory", "n_extra_columns", "prior", "seed"}  # follow from the parameters
+SETTINGS = {"depth", "forgetting", "memory", "n_extra_columns", "prior", "seed"}  # derived from the parameters
 
 
 def pack(parts: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of parts by their names; arrays are copied."""
+    """The attributes of the parts by name; arrays are copied."""
     return {name: _pack_part(part) for name, part in parts.items()}
 
 
 def _pack_part(part: Any) -> Any:
     if isinstance(part, RowEncoder):
-        return [[name, kind] for name, kind in part.slots][1:]  # the first is in every encoder
+        return [[name, kind] for name, kind in part.slots][1:]  # every encoder has the first one
     if isinstance(part, np.ndarray):
         return part.copy()
     if isinstance(part, (int, float)):
@@ -44,7 +44,7 @@ def _learned(part: Any) -> dict[str, Any]:
 
 
 def check_size(params: dict[str, Any], rows: Any, n_leaf_coefficients: Any) -> None:
-    """The state holds as many numbers as a model of these parameters would make room for."""
+    """Check that the state has the size of a model with these parameters."""
     check_integer("n_trees", params["n_trees"], 0, 1000)
     check_integer("depth", params["depth"], 1, 4)
     basis = rows.get("basis") if isinstance(rows, dict) else None
@@ -52,27 +52,27 @@ def check_size(params: dict[str, Any], rows: Any, n_leaf_coefficients: Any) -> N
     if not isinstance(basis, np.ndarray) or basis.ndim != 2 or basis.shape[1] < least:
         raise ValueError(f"state['rows']['basis'] must be a matrix with at least {least} columns")
     if params["buffer_size"] != len(basis):
-        raise ValueError(f"state['rows'] must hold buffer_size={params['buffer_size']!r:.80} rows, not {len(basis)}")
+        raise ValueError(f"state['rows'] must have buffer_size={params['buffer_size']!r:.80} rows, got {len(basis)}")
 
 
 def unpack_encoder(encoder: RowEncoder, pairs: Any) -> None:
-    """Give the places of a new encoder out as they were."""
+    """Restore the slots of an encoder."""
     if not isinstance(pairs, list) or len(pairs) > encoder.max_features:
         raise ValueError(f"encoder must be a list of at most {encoder.max_features} pairs")
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], Hashable):
-            raise ValueError(f"encoder holds {pair!r:.80}, which is no pair of a name and a kind")
+            raise ValueError(f"encoder must contain pairs of a name and a kind, got {pair!r:.80}")
         if not (pair[1] is None or (isinstance(pair[1], str) and pair[1][:1] in ("=", "@"))):
             raise ValueError(f"encoder: the kind {pair[1]!r:.80} is unknown")
         if tuple(pair) in encoder.slots:
-            raise ValueError(f"encoder names {pair!r:.80} twice")
+            raise ValueError(f"encoder contains {pair!r:.80} twice")
         encoder.add((pair[0], pair[1]))
 
 
 def unpack(parts: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """Put a packed state into parts of a new model with as many features; plain values and arrays are returned.
+    """Restore a packed state into the parts of a new model with the same features; return plain values and arrays.
 
-    Every shape and kind must be that of the new model: these follow from its parameters and its features.
+    Every shape and type must match the new model, whose parameters and features determine them.
     """
     if not isinstance(state, dict) or state.keys() != parts.keys():
         raise ValueError(f"the state must have the entries {sorted(parts)}")
@@ -102,38 +102,38 @@ def _checked(name: str, value: Any, like: Any) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype != like.dtype or (value.shape != like.shape and not free):
         raise ValueError(f"{name} must be an array of shape {like.shape} and dtype {like.dtype}")
     if value.ndim != like.ndim:
-        raise ValueError(f"{name} has {value.ndim} dimensions where {like.ndim} are needed")
+        raise ValueError(f"{name} has {value.ndim} dimensions instead of {like.ndim}")
     if value.dtype.kind == "f" and name != "range":
         _check_numbers(name, value)
     return np.array(value, order="C")
 
 
 def _check_numbers(name: str, value: Array) -> None:
-    """Finite, and not so large that learning from them would overflow."""
+    """Check that the numbers are finite and small enough for updates not to overflow."""
     most = LARGEST**2 if name == "variance" else LARGEST
     least = 0.0 if name in NEVER_NEGATIVE else -most
     fine = (value >= least) & (value <= most)
     if name in MAY_HOLD_NAN:
         fine |= np.isnan(value)
     if not fine.all():
-        raise ValueError(f"{name} holds NaN or a number that is not from {least:g} to {most:g}")
+        raise ValueError(f"{name} contains NaN or a number outside {least:g} to {most:g}")
 
 
 def check_range(bounds: Array, n_rows_seen: int) -> None:
-    """Least and largest target seen."""
+    """Check the smallest and the largest target seen."""
     if n_rows_seen and not (-LARGEST <= bounds[0] <= bounds[1] <= LARGEST):
-        raise ValueError(f"range holds {bounds.tolist()}, which is no range of targets")
+        raise ValueError(f"range must be the smallest and the largest target, got {bounds.tolist()}")
 
 
 def _check_indices(name: str, part: Any, parts: dict[str, Any]) -> None:
-    """Numbers of rows and columns lie within what there is."""
+    """Check that indices of rows and columns are in range."""
     recent: RecentRows = parts["rows"]
     size, n_features = recent.X.shape
     if isinstance(part, RecentRows) and not (0 <= part.end < size and 0 <= part.n_rows <= size):
-        raise ValueError(f"{name} says it holds {part.n_rows} rows up to {part.end}, of {size}")
+        raise ValueError(f"{name} cannot have {part.n_rows} rows up to position {part.end} in a buffer of {size}")
     for a, limit in (
         (getattr(part, "columns", None), n_features),
         (part.rows if isinstance(part, TreeGrower) else None, size),
     ):
         if a is not None and a.size and not (a.min() >= 0 and a.max() < limit):
-            raise ValueError(f"{name} refers to a row or column outside 0 to {limit - 1}")
+            raise ValueError(f"{name} contains an index of a row or column outside 0 to {limit - 1}")
