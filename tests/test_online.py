@@ -265,7 +265,7 @@ def test_strange_streams_stay_finite(rows):
         ({"depth": 5}, "depth must be an integer from 1 to 4"),
         ({"forgetting": 0.0}, "forgetting must be a number above 0 and at most 1"),
         ({"buffer_size": 10}, "buffer_size must be an integer from 128"),
-        ({"n_trees": 500}, "n_trees=500 of depth=2 have 16000 leaf coefficients.*use fewer trees"),
+        ({"n_trees": 500}, "n_trees=500 with depth=2 gives 16000 leaf coefficients.*use fewer trees"),
     ],
 )
 def test_bad_parameters(params, message):
@@ -276,7 +276,7 @@ def test_bad_parameters(params, message):
 @pytest.mark.parametrize("y", [math.nan, math.inf, -1e200])
 def test_bad_targets(y):
     model = OnlineSoftBoostRegressor()
-    with pytest.raises(ValueError, match="is no finite number"):
+    with pytest.raises(ValueError, match="is not a finite number"):
         model.learn_one({"a": 1.0}, y)
     assert model.n_rows_seen == 0
     with pytest.raises(ValueError, match="w must be a number"):
