@@ -598,7 +598,7 @@ def test_changes_of_a_series_that_have_grown_may_grow_on():
         X, y = lagged_series(series, 13)
         model = SoftBoostRegressor().fit(X[:72], y[:72])  # six years
         changes = y[:72] - X[:72, 0]
-        low, high = (bound[0] for bound in model._raw_bounds)
+        low, high = (bound[0] for bound in model._fitted.raw_bounds)
         reach = most * np.ptp(changes)
         assert_allclose([low, high], [changes.min() - reach, changes.max() + reach], rtol=1e-6)
         assert np.mean((model.predict(X[72:]) - y[72:]) ** 2) < 0.1 * np.mean((X[72:, 0] - y[72:]) ** 2)

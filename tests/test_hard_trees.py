@@ -277,7 +277,7 @@ def test_losses_other_than_squared_solve_the_leaves_again(loss):
     X, y = make_data(n_samples=150)
     y = np.exp(0.5 * y) if loss == "poisson" else y
     model = boosted(lightgbm(), 30, loss=loss).fit(X, y)
-    losses = [model.loss_.mean(y[None], raw.T, None) for raw in model._ensemble.staged_raw_prediction(X, 1)]
+    losses = [model.loss_.mean(y[None], raw.T, None) for raw in model._fitted.ensemble.staged_raw_prediction(X, 1)]
     assert losses[-1] < 0.8 * losses[0]
 
 

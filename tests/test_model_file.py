@@ -199,7 +199,7 @@ class TestRoundTrip:
 
     def test_costs_little(self):
         model, _ = fitted("default")
-        n_numbers = sum(a.size for a in model._ensemble.arrays().values())
+        n_numbers = sum(a.size for a in model._fitted.ensemble.arrays().values())
         assert len(dumps(model)) < 60 * n_numbers + 20_000
 
     def test_keeps_order_of_arrays_in_memory(self):

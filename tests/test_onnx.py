@@ -29,7 +29,9 @@ STANDARD = {
 def run(model, X):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(onnx_model(model).SerializeToString(), options, ["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        onnx_model(model._fitted).SerializeToString(), options, ["CPUExecutionProvider"]
+    )
     return session.run(None, {"X": X.astype(np.float32)})[0]
 
 
@@ -123,7 +125,7 @@ def test_agrees_for_columns_of_other_scales():
 
 def test_uses_standard_operators_only():
     X, y = make_data(60, 3, 5, holes=0.2)
-    proto = onnx_model(SoftBoostRegressor().fit(X, y))
+    proto = onnx_model(SoftBoostRegressor().fit(X, y)._fitted)
     assert {node.op_type for node in proto.graph.node} <= STANDARD
     assert {node.domain for node in proto.graph.node} <= {""}
     assert [(o.domain, o.version) for o in proto.opset_import] == [("", 18)]

@@ -87,7 +87,7 @@ def test_a_thousand_calls_keep_the_size(monkeypatch):
         if i % 100 == 99:
             sizes.append((len(pickle.dumps(model)), len(dumps(model))))
             assert len(model.members_) <= 2
-            assert model._recent.n_rows <= 300
+            assert model._fitted.recent.n_rows <= 300
     assert_array_equal(np.ptp(sizes[1:], axis=0) < 0.05 * np.max(sizes, axis=0), True)
     assert error(model) < error(make_plain(n_estimators=5).fit(X[:100], y[:100]))
 
@@ -123,7 +123,7 @@ def test_every_loss_goes_down(name, start):
     model = getattr(make_plain(n_estimators=30, leaves="constant", loss=name), start)(X[:60], y[:60])
 
     def loss():
-        return model.loss_.mean(y[None, 300:], model._ensemble.raw_prediction(X[300:], 1).T, None)
+        return model.loss_.mean(y[None, 300:], model._fitted.ensemble.raw_prediction(X[300:], 1).T, None)
 
     before = loss()
     learn(model, X[60:300], y[60:300], 6)
@@ -168,7 +168,7 @@ def test_weights_frames_and_gaps():
         weight = np.array([1.0, 2.0, 0.0, 0.5])
         model.partial_fit(frame[i : i + 4], y[i : i + 4], sample_weight=weight)
     assert np.isfinite(model.predict(frame)).all()
-    assert model._recent.n_rows == 100 + 3 * 25
+    assert model._fitted.recent.n_rows == 100 + 3 * 25
 
 
 @pytest.mark.parametrize("bad", [np.full(5, np.nan), np.full(5, np.inf), np.ones((5, 2)), np.ones(4)])
@@ -202,7 +202,7 @@ def test_fit_forgets_the_rows_kept(tmp_path):
     assert not hasattr(model.fit(X, y), "_recent")
     assert_array_equal(model.predict(X), make_plain().fit(X, y).predict(X))
     model.partial_fit(X[:3], y[:3]).save(tmp_path / "model")
-    assert softboost.load(tmp_path / "model")._recent.n_rows == 3
+    assert softboost.load(tmp_path / "model")._fitted.recent.n_rows == 3
 
 
 def test_leading_trees_are_those_of_the_fit():
@@ -247,7 +247,7 @@ def fresh_correction():
     """A correction that has learned nothing yet."""
     X, y = make_rows(50)
     recent = partial_fit.Recent.start(X[:0], y[:0, None], None)
-    recent.begin(make_plain(n_estimators=3).fit(X, y)._ensemble, X[:0].T)
+    recent.begin(make_plain(n_estimators=3).fit(X, y)._fitted.ensemble, X[:0].T)
     return recent
 
 
@@ -288,14 +288,14 @@ def test_changes_of_earlier_rows_still_bound_predicted_changes(start, n_new):
     X, y = wandering_series(1.0)
     model = getattr(SoftBoostRegressor(), start)(X, y)
     assert model.members_[0].anchor.column == 0
-    low, high = (bound.copy() for bound in model._raw_bounds)
+    low, high = (bound.copy() for bound in model._fitted.raw_bounds)
     quiet_X, quiet_y = wandering_series(0.05, seed=4)
     model.partial_fit(quiet_X[:n_new], quiet_y[:n_new])
     assert model.members_[0].anchor.column == 0
-    assert np.all(model._raw_bounds[0] <= low)
-    assert np.all(model._raw_bounds[1] >= high)
+    assert np.all(model._fitted.raw_bounds[0] <= low)
+    assert np.all(model._fitted.raw_bounds[1] >= high)
     loud_X, loud_y = wandering_series(5.0, seed=5)
     model.partial_fit(loud_X[:3], loud_y[:3])
     changes = loud_y[:3] - loud_X[:3, 0]
-    assert np.all(model._raw_bounds[0] <= changes.min())
-    assert np.all(model._raw_bounds[1] >= changes.max())
+    assert np.all(model._fitted.raw_bounds[0] <= changes.min())
+    assert np.all(model._fitted.raw_bounds[1] >= changes.max())

@@ -76,7 +76,7 @@ def test_prediction_is_the_sum_of_the_members(make):
                 pytest.skip("a member looks at differences to its anchor; the ensemble's test covers it")
             total += member.weight * member.boosted.outputs(np.ascontiguousarray(standard))[: member.stage].sum(axis=0)
     raw = total[0] * model.units_.y_spread[0] + model.units_.y_centre[0]
-    assert_allclose(model.predict(X), np.clip(raw, *[b[0] for b in model._raw_bounds]), rtol=1e-7, atol=1e-8)
+    assert_allclose(model.predict(X), np.clip(raw, *[b[0] for b in model._fitted.raw_bounds]), rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("make", [row for row in helpers.MODEL_TABLE if row.id != "default"])

@@ -29,8 +29,9 @@ from ._file.codecs.state import register_estimator
 from ._file.container import save as save_model
 from ._file.onnx import write_onnx
 from ._kernels import MAX_DEPTH
-from ._model.bounds import joint_bounds, limited_units, prediction_bounds
+from ._model.bounds import joint_bounds
 from ._model.ensemble import Ensemble
+from ._model.fitted import FittedModel
 from ._model.member import Member
 from ._model.partial_fit import CORRECTION, Recent
 from ._runtime.progress import Progress
@@ -44,6 +45,11 @@ _KEEP_ROUNDS = (
     "The model is as it was before. To keep rounds done so far on Ctrl-C, fix the parameters (no 'auto') and set "
     "warm_start=True."
 )
+
+
+def _learned(name: str) -> Any:
+    """An attribute of the fitted model as an attribute of the estimator."""
+    return property(lambda model: getattr(model._snapshot()._fitted, name))
 
 
 class SoftBoostRegressor(RegressorMixin, BaseEstimator):
@@ -145,6 +151,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     (3,)
     """
 
+    _fitted: FittedModel
+
     def __init__(
         self,
         n_estimators: int | Literal["auto"] = AUTO,
@@ -227,10 +235,13 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             raise KeyboardInterrupt(f"fit was stopped before the first round. {_KEEP_ROUNDS}") from None
         return self
 
-    def _take(self, state: dict[str, Any]) -> None:
+    def _take(self, fitted: FittedModel) -> None:
         """Become the model that was fitted."""
-        kept = {name: v for name, v in self.__dict__.items() if name not in ("feature_names_in_", "_recent")}
-        self.__dict__ = {**kept, **state}  # in one step: see _snapshot
+        own = {name: value for name, value in self.__dict__.items() if name != "feature_names_in_"}
+        own |= {"n_features_in_": fitted.n_features_in, "_fitted": fitted}
+        if fitted.feature_names_in is not None:
+            own["feature_names_in_"] = fitted.feature_names_in
+        self.__dict__ = own  # in one step: see _snapshot
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
         """Go on learning from new rows, in bounded memory however often it is called.
@@ -251,63 +262,64 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         self
         """
         self._check_params()
-        started = hasattr(self, "members_")
-        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, self.__dict__ if started else None)
-        if started:
-            state = self._extended(task)
+        before: FittedModel | None = vars(self).get("_fitted")
+        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, before)
+        if before is not None:
+            fitted = self._extended(task, before)
         else:
-            state = self._fit_task(task, None)
-            state["_recent"] = Recent.start(task.encoded, task.y.T, task.weight)
-        self._take(state)
+            recent = Recent.start(task.encoded, task.y.T, task.weight)
+            fitted = replace(self._fit_task(task, None), recent=recent)
+        self._take(fitted)
         return self
 
-    def _extended(self, task: Task) -> dict[str, Any]:
+    def _extended(self, task: Task, before: FittedModel) -> FittedModel:
         """The fitted model after rows more: corrected, or fitted anew where that is due."""
         X, y, weight = task.standardised()
-        members = [member for member in self.members_ if member.name != CORRECTION]
-        recent = getattr(self, "_recent", None)
+        members = [member for member in before.members if member.name != CORRECTION]
+        recent = before.recent
         if recent is None:
             nothing = np.zeros((0, *task.encoded.shape[1:]), dtype=task.encoded.dtype)
             recent = Recent.start(nothing, task.y.T[:0], None)
         recent = recent.copied()
         if recent.basis is None:
             recent.begin(Ensemble.build(members, task.units), task.units.standardised(recent.X))
-        now = self._ensemble.raw_prediction(task.encoded, task.n_threads)
+        now = before.ensemble.raw_prediction(task.encoded, task.n_threads)
         with np.errstate(over="ignore"):
             loss = task.loss.loss(task.y, now.T).mean(axis=0)
         recent.take(task.encoded, task.y.T, task.weight, loss)
         if not recent.due:
             recent.learn(X, y, task.units.standardised_y(now.T.astype(np.float64)), weight, task.train_loss)
         if recent.due:
-            state = self._refitted(task, recent)
-            if state is not None:
+            fitted = self._refitted(task, before, recent)
+            if fitted is not None:
                 recent.fitted()
-                return {**state, "_recent": recent}
+                return replace(fitted, recent=recent)
             recent.postpone()
-        state = self._state(task, [*members, recent.member()], self.choice_, self.evals_result_, self._raw_bounds)
-        return {**state, "_recent": recent}
+        members.append(recent.member())
+        fitted = FittedModel.of(task, members, before.choice, before.evals_result, before.raw_bounds)
+        return replace(fitted, recent=recent)
 
-    def _refitted(self, task: Task, recent: Recent) -> dict[str, Any] | None:
+    def _refitted(self, task: Task, before: FittedModel, recent: Recent) -> FittedModel | None:
         """The model fitted to the rows kept; None where it is doubted and predicts no better than the one there is."""
         n = recent.n_rows
         judged = n - n // 4
         if recent.doubted:
-            trial = copy.copy(self)
             first = task.of_rows(recent.X[:judged], recent.y[:judged], recent.weight[:judged], self.loss)
-            trial._take(trial._fit_task(first, None))
-            raw = trial._ensemble.raw_prediction(recent.X[judged:], task.n_threads)
-            raw = trial._held(raw, recent.X[judged:])
+            trial = self._fit_task(first, None)
+            raw = trial.ensemble.raw_prediction(recent.X[judged:], task.n_threads)
+            raw = trial.bounded(raw, recent.X[judged:])
             trial_loss = task.loss.loss(recent.y[judged:].T, raw.T).mean(axis=0)
             if not np.average(trial_loss - recent.loss[judged:], weights=recent.weight[judged:]) < 0:
                 return None
         rows = task.of_rows(recent.X, recent.y, recent.weight, self.loss)
-        state = self._fit_task(rows, None)
-        anchor = _anchor_column(state["members_"])
-        if anchor == _anchor_column(self.members_):  # the range of rows that are no longer kept still counts
-            state["_raw_bounds"] = joint_bounds(rows, anchor, state["_raw_bounds"], self._raw_bounds)
-        return state
+        fitted = self._fit_task(rows, None)
+        anchor = fitted.anchor_column
+        if anchor != before.anchor_column:
+            return fitted
+        # the range of rows that are no longer kept still counts
+        return replace(fitted, raw_bounds=joint_bounds(rows, anchor, fitted.raw_bounds, before.raw_bounds))
 
-    def _fit_task(self, task: Task, previous: dict[str, Any] | None) -> dict[str, Any]:
+    def _fit_task(self, task: Task, previous: FittedModel | None) -> FittedModel:
         X, y, weight = task.standardised()
         given = given_candidates(self, task)
         if given.nothing_to_choose or self.early_stopping:
@@ -328,18 +340,19 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             raise KeyboardInterrupt(f"fit was stopped while choosing. {_KEEP_ROUNDS}") from None
         finally:
             progress.close()
-        state = self._state(task, members, choice, {}, in_time_order=kind.is_series)
-        state["evals_result_"] = _staged_losses(state["_ensemble"], task)
-        return state
+        fitted = FittedModel.of(task, members, choice, in_time_order=kind.is_series)
+        if task.eval_rows is None:
+            return fitted
+        return replace(fitted, evals_result={"validation": fitted.staged_losses(*task.eval_rows, task.n_threads)})
 
-    def _fit_plain(self, task: Task, candidate: Candidate, previous: dict[str, Any] | None) -> dict[str, Any]:
+    def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
         """One boosted candidate on all rows, with early stopping, warm start and Ctrl-C."""
         recipe = candidate.recipe
         train, held = task.hold_out(self)
         X, y, weight = train
         watch = Watch(self, task, train, held, recipe.n_estimators)
-        before = previous["_raw_bounds"] if previous is not None else None
-        old = previous["members_"][0] if previous is not None else None
+        before = None if previous is None else previous.raw_bounds
+        old = None if previous is None else previous.members[0]
         try:
             if old is not None:
                 member = self._continued(task, X, y, weight, recipe, old, watch)
@@ -354,13 +367,13 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
                 advice = "call fit again to start anew" if self.warm_start else advice
                 raise KeyboardInterrupt(f"{stopped}. The model is as it was before; {advice}.") from None
             member = Member(recipe.name, 1.0, done, watch.start, watch.model)
-            self._take(self._state(task, [member], None, watch.results, before))
+            self._take(FittedModel.of(task, [member], None, watch.results, before))
             raise KeyboardInterrupt(f"{stopped}, which are kept; call fit again to go on.") from None
         finally:
             watch.close()
         if self.early_stopping and watch.best_round:
             member.stage = watch.best_round
-        return self._state(task, [member], None, watch.results, before)
+        return FittedModel.of(task, [member], None, watch.results, before)
 
     def _continued(
         self, task: Task, X: Array, y: Array, weight: Array | None, recipe: Recipe, old: Member, watch: Watch
@@ -379,40 +392,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         watch(model)  # the losses of the earlier rounds, where none was added
         return Member(recipe.name, 1.0, len(model.rounds), old.linear, model)
 
-    def _fit_constant(self, task: Task) -> dict[str, Any]:
+    def _fit_constant(self, task: Task) -> FittedModel:
         """Too few rows to judge anything on: predict the best constant."""
         rows = TrainingRows(*task.standardised(), task.units, task.train_loss, 1)
         member = Member(CONSTANT.name, 1.0, 0, rows.flat(rows.constant()))
-        return self._state(task, [member], Choice(weights={member.name: 1.0}, stages={member.name: 0}), {})
-
-    def _state(
-        self,
-        task: Task,
-        members: list[Member],
-        choice: Choice | None,
-        results: dict[str, Any],
-        bounds_before: tuple[Array, Array] | None = None,
-        in_time_order: bool = False,
-    ) -> dict[str, Any]:
-        anchor = _anchor_column(members)
-        # a model that was chosen for a table extrapolates so far; one of changes, and one fixed by hand, anywhere
-        units = task.units if choice is None or anchor is not None else limited_units(task)
-        ensemble = Ensemble.build(members, units)
-        return {
-            **task.header,
-            "columns_": task.columns,
-            "units_": units,
-            "loss_": task.loss,
-            "train_loss_": task.train_loss,
-            "members_": members,
-            "choice_": choice,
-            "evals_result_": results,
-            "n_estimators_": ensemble.n_rounds,
-            "n_outputs_": len(task.units.y_spread),
-            "_y_ndim": task.y_ndim,
-            "_raw_bounds": prediction_bounds(task, anchor, bounds_before, in_time_order=in_time_order),
-            "_ensemble": ensemble,
-        }
+        return FittedModel.of(task, [member], Choice(weights={member.name: 1.0}, stages={member.name: 0}))
 
     # -- what was asked for ----------------------------------------------------------------------------------------
 
@@ -455,19 +439,20 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
                     f"{name}={value!r} is for soft trees only; leave it at 'auto' or use weak_learner='soft'"
                 )
 
-    def _previous_fit(self) -> dict[str, Any] | None:
-        """The state to go on from under warm_start."""
-        if not (self.warm_start and hasattr(self, "members_")):
+    def _previous_fit(self) -> FittedModel | None:
+        """The fitted model to go on from under warm_start."""
+        fitted: FittedModel | None = vars(self).get("_fitted")
+        if fitted is None or not self.warm_start:
             return None
-        if len(self.members_) != 1 or self.members_[0].boosted is None or self.n_estimators == AUTO:
+        if len(fitted.members) != 1 or fitted.members[0].boosted is None or self.n_estimators == AUTO:
             return None
-        done = self.members_[0].stage
+        done = fitted.members[0].stage
         if self.n_estimators < done:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {done} rounds already fitted; with warm_start=True "
                 "it is the total and must not shrink. Set warm_start=False to start anew."
             )
-        return self.__dict__
+        return fitted
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
@@ -489,9 +474,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         model = self._snapshot()
-        encoded = model._encode(X)
-        raw = model._ensemble.raw_prediction(encoded, resolve_n_threads(model.n_jobs))
-        return model._finish(raw, encoded)
+        return model._fitted.predict(model._encode(X), resolve_n_threads(model.n_jobs))
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Predictions after each boosting round; the last equals :meth:`predict`.
@@ -506,65 +489,39 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         model = self._snapshot()
-        encoded = model._encode(X)
-        for raw in model._ensemble.staged_raw_prediction(encoded, resolve_n_threads(model.n_jobs)):
-            yield model._finish(raw, encoded)
+        yield from model._fitted.staged_predict(model._encode(X), resolve_n_threads(model.n_jobs))
 
     def _snapshot(self) -> SoftBoostRegressor:
-        """The model as it is now; a fit in another thread replaces all of it at once and leaves this one whole."""
-        model = object.__new__(type(self))
-        model.__dict__ = self.__dict__.copy()
+        """The fitted model as it is now; a fit in another thread replaces all of it at once and leaves this whole."""
+        model = copy.copy(self)
+        check_is_fitted(model)
         return model
 
     def _encode(self, X: Any) -> Array:
-        check_is_fitted(self)
-        matrix, categories = check_columns(self, X, sorted(self.columns_.categories) or None, reset=False)
-        return self.columns_.encode(matrix, categories)
-
-    def _finish(self, raw: Array, encoded: Array) -> Array:
-        out = self.loss_.inverse_link(self._held(raw, encoded))
-        return out[:, 0] if self._y_ndim == 1 else out
-
-    def _held(self, raw: Array, encoded: Array) -> Array:
-        """Raw predictions within their bounds, which are relative to the anchor where changes are modelled."""
-        largest = np.finfo(raw.dtype).max
-        low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in self._raw_bounds)
-        column = _anchor_column(self.members_)
-        if column is None:
-            return np.clip(raw, low, high)
-        level = encoded[:, column, None]
-        level = np.where(np.isnan(level), self.units_.centre[column], level).astype(raw.dtype)
-        with np.errstate(over="ignore"):
-            return np.clip(raw, level + low, level + high)
+        columns = self._fitted.columns
+        matrix, categories = check_columns(self, X, sorted(columns.categories) or None, reset=False)
+        return columns.encode(matrix, categories)
 
     # -- what was learned ------------------------------------------------------------------------------------------
 
-    def _leading(self) -> list[tuple[Array | None, Any]]:
-        """Rounds of the member of largest weight."""
-        check_is_fitted(self)
-        own = [m for m in self.members_ if m.name != CORRECTION]
-        boosted = [m for m in own if m.boosted is not None and m.boosted.rounds]
-        leader = max(boosted, key=lambda m: m.weight, default=None)
-        return [] if leader is None or leader.boosted is None else leader.boosted.rounds[: leader.stage]
+    columns_, units_, loss_, train_loss_ = map(_learned, ("columns", "units", "loss", "train_loss"))
+    members_, choice_, evals_result_ = map(_learned, ("members", "choice", "evals_result"))
+    n_estimators_, n_outputs_ = map(_learned, ("n_estimators", "n_outputs"))
 
     @property
     def trees_(self) -> list[Any]:
         """Trees of the member of largest weight, on z = Q_k x."""
-        return [tree for _, tree in self._leading()]
+        return [tree for _, tree in self._snapshot()._fitted.leading_rounds()]
 
     @property
     def transforms_(self) -> list[Array]:
         """Q_k of the member of largest weight, round by round."""
-        return [theta for theta, _ in self._leading() if theta is not None]
+        return [theta for theta, _ in self._snapshot()._fitted.leading_rounds() if theta is not None]
 
     @property
     def feature_importances_(self) -> Array:
         """How much each column of X moves the prediction; sums to one (all zeros for a constant model)."""
-        check_is_fitted(self)
-        encoded = self._ensemble.column_importances()
-        importance = np.bincount(self.columns_.source, weights=encoded, minlength=self.n_features_in_)
-        total = importance.sum()
-        return importance / total if total > 0 else importance
+        return self._snapshot()._fitted.feature_importances()
 
     # -- going elsewhere -------------------------------------------------------------------------------------------
 
@@ -592,8 +549,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         ...     load(path).n_features_in_
         1
         """
-        check_is_fitted(self)
-        save_model(self, path)
+        save_model(self._snapshot(), path)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as an ONNX graph of standard operators, in float32; needs the extra ``onnx``.
@@ -618,11 +574,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         ...     path = pathlib.Path(folder) / "model.onnx"
         ...     model.to_onnx(path)  # doctest: +SKIP
         """
-        check_is_fitted(self)
-        write_onnx(self, path)
+        write_onnx(self._snapshot()._fitted, path)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "members_")
+        return "_fitted" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -649,17 +604,3 @@ def _check_unchanged(old: Boosted, recipe: Recipe, old_loss: Loss, loss: Loss) -
                 f"warm_start=True goes on from a model with {name}={before}, got {name}={now}; set it back, or set "
                 "warm_start=False to start anew"
             )
-
-
-def _staged_losses(ensemble: Ensemble, task: Task) -> dict[str, list[float]]:
-    """Loss after every round of a chosen model on the rows of eval_set, in the units of y."""
-    if task.eval_rows is None:
-        return {}
-    X, y = task.eval_rows
-    staged = ensemble.staged_raw_prediction(X, task.n_threads)
-    return {"validation": [task.loss.mean(y, raw.T, None) for raw in staged]}
-
-
-def _anchor_column(members: list[Member]) -> int | None:
-    """The encoded column whose changes the members model; all that have one share it."""
-    return next((member.anchor.column for member in members if member.anchor is not None), None)

@@ -85,7 +85,9 @@ def in_onnx_runtime(model: SoftBoostRegressor) -> Callable[[Any], Any] | None:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(onnx_model(model).SerializeToString(), options, ["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        onnx_model(model._fitted).SerializeToString(), options, ["CPUExecutionProvider"]
+    )
     return lambda rows: session.run(None, {"X": rows})
 
 

@@ -179,7 +179,7 @@ def measure_predict(quick: bool) -> list[Record]:
     many, _ = made_rows(5_000 if quick else 100_000, N_COLUMNS)
     one = in_turn({"ours": lambda: ours.predict(X[:1]), "LightGBM": lambda: other.predict(X[:1])}, 50 if quick else 500)
     all_ = in_turn({"ours": lambda: ours.predict(many), "LightGBM": lambda: other.predict(many)}, 3 if quick else 9)
-    trees = len(ours._ensemble.trees)
+    trees = len(ours._fitted.ensemble.trees)
     return [
         compare(f"predict one row ({trees} trees)", one, "ours", "LightGBM", 1.0),
         compare(f"predict {len(many):,} x 50 ({trees} trees)", all_, "ours", "LightGBM", 1.5),

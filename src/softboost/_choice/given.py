@@ -80,7 +80,7 @@ def _transform(params: Any, task: Task) -> Transform | None:
     """The transform that is set, checked against the columns."""
     transform = make_transform(params.feature_transform)
     if transform is not None:
-        transform = transform.with_columns(task.header.get("feature_names_in_"))
+        transform = transform.with_columns(task.feature_names)
         transform.check(task.encoded.shape[1])
     return transform
 

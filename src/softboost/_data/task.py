@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,19 @@ MAX_DOUBLE_ROWS = 2**16  # beyond, the noise of the rows is far above the roundi
 Rows = tuple[Array, Array, Array | None]
 
 
+class Previous(Protocol):
+    """What later rows of a fitted model are brought to."""
+
+    @property
+    def columns(self) -> Columns: ...
+    @property
+    def units(self) -> Units: ...
+    @property
+    def loss(self) -> Loss: ...
+    @property
+    def train_loss(self) -> Loss: ...
+
+
 class Task:
     """The data of one fit, checked: encoded rows, targets, weights, and how they are standardised.
 
@@ -31,8 +44,8 @@ class Task:
     weight : ndarray of shape (n_kept,) or None
     loss, train_loss : Loss
         The loss in the units of y, and the same for y in working units.
-    header : dict
-        ``n_features_in_`` and, where X has column names, ``feature_names_in_``.
+    feature_names : ndarray or None
+        Names of the columns of X, where it has any.
     """
 
     def __init__(self) -> None:
@@ -50,22 +63,21 @@ class Task:
         self.seed = 0
         self.n_threads = 1
         self.bounded = True
-        self.header: dict[str, Any] = {}
+        self.feature_names: Any = None
         self.eval_rows: tuple[Array, Array] | None = None
         self._standardised: Rows | None = None
 
     @classmethod
     def from_user(
-        cls, model: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, previous: dict[str, Any] | None = None
+        cls, model: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, previous: Previous | None = None
     ) -> Task:
-        """Check the arguments of fit. ``previous``, a fitted state, fixes columns, units and loss.
+        """Check the arguments of fit. ``previous``, a fitted model, fixes columns, units and loss.
 
         ``model`` is a copy of the estimator: it is given ``n_features_in_`` here, and the fit may yet fail.
         """
         task = cls()
         matrix, categories = check_columns(model, X, model.categorical_features, reset=previous is None)
-        names = ("n_features_in_", "feature_names_in_")
-        task.header = {name: getattr(model, name) for name in names if hasattr(model, name)}
+        task.feature_names = getattr(model, "feature_names_in_", None)
         task.y, task.y_ndim = check_y(y, matrix)
         weight = check_weight(sample_weight, len(matrix))
         task.kept = np.arange(len(matrix)) if weight is None else np.flatnonzero(weight > 0)
@@ -98,16 +110,17 @@ class Task:
         task.weight = None if np.all(weight == 1.0) else weight
         task.kept = np.arange(len(encoded))
         task.seed, task.n_threads, task.bounded = self.seed, self.n_threads, self.bounded
-        task.header, task.y_ndim, task.loss = self.header, self.y_ndim, make_loss(loss)
+        task.feature_names, task.y_ndim, task.loss = self.feature_names, self.y_ndim, make_loss(loss)
         task.columns = self.columns
         task._learn_units()
         return task
 
-    def _keep(self, previous: dict[str, Any]) -> None:
-        self.columns, self.units = previous["columns_"], previous["units_"]
-        self.loss, self.train_loss = previous["loss_"], previous["train_loss_"]
-        if len(self.y) != previous["n_outputs_"]:
-            raise ValueError(f"y has {len(self.y)} outputs, the model was fitted with {previous['n_outputs_']}")
+    def _keep(self, previous: Previous) -> None:
+        self.columns, self.units = previous.columns, previous.units
+        self.loss, self.train_loss = previous.loss, previous.train_loss
+        n_outputs = len(previous.units.y_spread)
+        if len(self.y) != n_outputs:
+            raise ValueError(f"y has {len(self.y)} outputs, the model was fitted with {n_outputs}")
 
     def _learn_units(self) -> None:
         scales = self.bounded and self.loss.scales_with_y

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from softboost._boost.soft_tree import SoftTree
 from softboost._model.ensemble import Ensemble
+from softboost._model.fitted import FittedModel
 from softboost.losses import Gamma, Loss, Poisson, Tweedie
 
 from .container import write_atomically
@@ -25,31 +26,31 @@ Array = NDArray[Any]
 OPSET = 18
 
 
-def write_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+def write_onnx(fitted: FittedModel, path: str | os.PathLike[str]) -> None:
     """Write the graph of a fitted regressor, atomically."""
-    write_atomically(path, onnx_model(model).SerializeToString())
+    write_atomically(path, onnx_model(fitted).SerializeToString())
 
 
-def onnx_model(model: Any) -> Any:
+def onnx_model(fitted: FittedModel) -> Any:
     """The graph as an ``onnx.ModelProto``, checked."""
-    _check_supported(model)
+    _check_supported(fitted)
     try:
         import onnx
     except ImportError as error:
         raise ImportError("to_onnx needs the package onnx: pip install 'softboost[onnx]'") from error
     graph = _Graph(onnx.helper, onnx.numpy_helper)
-    x = _standardised(graph, model)
-    raw = _linear_part(graph, x, model._ensemble)
-    for trees in _by_shape(model._ensemble.trees):
-        raw = graph.add("Add", raw, _trees(graph, x, trees, model._ensemble))
-    out = _finished(graph, raw, x, model)
-    shape: list[Any] = ["n_samples"] if model._y_ndim == 1 else ["n_samples", model.n_outputs_]
+    x = _standardised(graph, fitted)
+    raw = _linear_part(graph, x, fitted.ensemble)
+    for trees in _by_shape(fitted.ensemble.trees):
+        raw = graph.add("Add", raw, _trees(graph, x, trees, fitted.ensemble))
+    out = _finished(graph, raw, x, fitted)
+    shape: list[Any] = ["n_samples"] if fitted.y_ndim == 1 else ["n_samples", fitted.n_outputs]
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
     proto = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "softboost",
-            [helper.make_tensor_value_info("X", float32, ["n_samples", model.n_features_in_])],
+            [helper.make_tensor_value_info("X", float32, ["n_samples", fitted.n_features_in])],
             [helper.make_tensor_value_info(out, float32, shape)],
             graph.constants,
         ),
@@ -62,14 +63,15 @@ def onnx_model(model: Any) -> Any:
     return proto
 
 
-def _check_supported(model: Any) -> None:
-    if model.columns_.categories:
-        names = sorted(model.columns_.categories)
+def _check_supported(fitted: FittedModel) -> None:
+    if fitted.columns.categories:
+        names = sorted(fitted.columns.categories)
         raise ValueError(
             f"to_onnx: the model has category columns (numbers {names}), which a graph of numbers cannot take; turn "
             "them into 0/1 columns before fitting"
         )
-    for member in model._ensemble.transformed:
+    for member in fitted.ensemble.transformed:
+        assert member.boosted is not None
         if not all(isinstance(tree, SoftTree) for _, tree in member.boosted.rounds):
             raise ValueError(
                 f"to_onnx: the model's trees are those of {member.name}, not soft ones; use weak_learner='soft'"
@@ -78,8 +80,8 @@ def _check_supported(model: Any) -> None:
             f"to_onnx: the transform {type(member.boosted.recipe.transform).__name__} is not linear; use "
             "feature_transform='linear', 'diagonal' or None"
         )
-    if type(model.loss_).inverse_link not in (Loss.inverse_link, Poisson.inverse_link):
-        raise ValueError(f"to_onnx: {type(model.loss_).__name__} has an inverse link of its own, which has no operator")
+    if type(fitted.loss).inverse_link not in (Loss.inverse_link, Poisson.inverse_link):
+        raise ValueError(f"to_onnx: {type(fitted.loss).__name__} has an inverse link of its own, which has no operator")
 
 
 class _Graph:
@@ -108,9 +110,9 @@ class _Graph:
         return self.constant(sizes, np.int64)
 
 
-def _standardised(graph: _Graph, model: Any) -> str:
+def _standardised(graph: _Graph, fitted: FittedModel) -> str:
     """Columns as the model was trained on: 0/1 columns of missing values behind the others, missing ones at zero."""
-    units, missing = model.units_, model.columns_.missing
+    units, missing = fitted.units, fitted.columns.missing
     encoded = "X"
     if len(missing):
         holes = graph.add("IsNaN", graph.add("Gather", "X", graph.constant(missing, np.int64), axis=1))
@@ -184,20 +186,19 @@ def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) ->
     return reach
 
 
-def _finished(graph: _Graph, raw: str, x: str, model: Any) -> str:
+def _finished(graph: _Graph, raw: str, x: str, fitted: FittedModel) -> str:
     """Bounds, inverse link and the shape of y."""
-    low, high = model._raw_bounds
-    low, high = graph.constant(low), graph.constant(high)
-    anchor = next((member.anchor for member in model.members_ if member.anchor is not None), None)
-    if anchor is not None:  # bounds are relative to this column, in its own units
-        units = model.units_
-        level = graph.add("Gather", x, graph.shape(anchor.column), axis=1)
-        level = graph.add("Mul", level, graph.constant(units.spread[anchor.column]))
-        level = graph.add("Add", level, graph.constant(units.centre[anchor.column]))
+    low, high = map(graph.constant, fitted.raw_bounds)
+    column = fitted.anchor_column
+    if column is not None:  # bounds are relative to this column, in its own units
+        units = fitted.units
+        level = graph.add("Gather", x, graph.shape(column), axis=1)
+        level = graph.add("Mul", level, graph.constant(units.spread[column]))
+        level = graph.add("Add", level, graph.constant(units.centre[column]))
         low, high = graph.add("Add", level, low), graph.add("Add", level, high)
     raw = graph.add("Min", graph.add("Max", raw, low), high)
-    if isinstance(model.loss_, (Poisson, Gamma, Tweedie)):
+    if isinstance(fitted.loss, (Poisson, Gamma, Tweedie)):
         raw = graph.add("Exp", graph.add("Clip", raw, graph.constant(-80.0), graph.constant(80.0)))
-    if model._y_ndim == 1:
+    if fitted.y_ndim == 1:
         return graph.add("Squeeze", raw, graph.shape(1), name="prediction")
     return graph.add("Identity", raw, name="prediction")

@@ -295,7 +295,7 @@ def _check_model(f: Fields, model: Any, settings: Settings, frame: LongFrame) ->
     features, panel, direct = settings.features, frame.panel, settings.strategy == "direct"
     n_columns = len(features.names()) + panel.static.shape[1] + panel.exog.shape[1] * (settings.h if direct else 1)
     n_outputs = settings.h if direct else 1
-    if (model.n_features_in_, model.n_outputs_, model._y_ndim) != (n_columns, n_outputs, 1 + (n_outputs > 1)):
+    if (model.n_features_in_, model.n_outputs_, model._fitted.y_ndim) != (n_columns, n_outputs, 1 + (n_outputs > 1)):
         raise f.error(
             f"a regressor of {model.n_features_in_} columns and {model.n_outputs_} outputs where {n_columns} and "
             f"{n_outputs} are needed"

@@ -115,7 +115,7 @@ def attributions(
     rows = model._encode(X)
     others = model.units_.centre.astype(rows.dtype)[None] if background is None else model._encode(background)
     n_threads = resolve_n_threads(model.n_jobs)
-    ensemble, source = model._ensemble, model.columns_.source
+    ensemble, source = model._fitted.ensemble, model.columns_.source
     n_outputs = len(ensemble.intercept)
     values = np.zeros((len(rows), model.n_features_in_, n_outputs))
     for j, slopes in zip(source, _linear_values(ensemble, rows, others), strict=True):
@@ -130,10 +130,10 @@ def attributions(
         values[:, players] += _shapley(predict, rows, others, owned, rng)
     baseline = np.asarray(ensemble.raw_prediction(others, n_threads), dtype=np.float64).mean(axis=0)
     raw = np.asarray(ensemble.raw_prediction(rows, n_threads), dtype=np.float64)
-    values = _within_bounds(values, baseline, raw, model._held(raw, rows))
+    values = _within_bounds(values, baseline, raw, model._fitted.bounded(raw, rows))
     prediction = baseline + values.sum(axis=1)
     index = X.index if isinstance(X, pd.DataFrame) else None
-    if model._y_ndim == 1:
+    if model._fitted.y_ndim == 1:
         return Attributions(values[:, :, 0], float(baseline[0]), prediction[:, 0], names, index)
     return Attributions(values, baseline, prediction, names, index)
 

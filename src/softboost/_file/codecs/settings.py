@@ -62,6 +62,8 @@ def conforms(value: Any, hint: Any) -> bool:
         return isinstance(value, list) and all(conforms(v, args[0]) for v in value)
     if origin is dict:
         return isinstance(value, dict) and all(conforms(k, args[0]) and conforms(v, args[1]) for k, v in value.items())
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray)
     if hint is float:
         return type(value) in (float, int)
     return type(value) is hint if hint in (int, bool, str) else isinstance(value, type(None) if hint is None else hint)
@@ -174,9 +176,10 @@ def _pack_loss(loss: Loss) -> dict[str, Any]:
 
 
 def _unpack_loss(f: Fields) -> Any:
-    """An object of the user's own class with the attributes it had."""
-    made = object.__new__(f.custom(_subclass_of(Loss), "a subclass of softboost.losses.Loss"))
-    made.__dict__.update(f.values)
+    """An object of the user's own class with the attributes it had, as pickle would bring it back."""
+    cls = f.custom(_subclass_of(Loss), "a subclass of softboost.losses.Loss")
+    made = cls.__new__(cls)  # not through the user's constructor, whose arguments the attributes need not tell
+    vars(made).update(f.values)
     f.values = {}
     return made
 

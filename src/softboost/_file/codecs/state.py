@@ -6,7 +6,8 @@ checks the pieces against each other. After that the model is as safe to use as 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import fields
+from typing import Any, Protocol, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,8 @@ from softboost._file.values import Codec, Fields, register
 from softboost._kernels import FARTHEST, MAX_DEPTH
 from softboost._linear.anchor import Anchor
 from softboost._linear.path import LinearPath
-from softboost._model.ensemble import Ensemble
+from softboost._model.fitted import FittedModel
 from softboost._model.member import Member
-from softboost._model.partial_fit import Recent
-from softboost.losses import Loss
 from softboost.transforms import Diagonal, Linear, Transform
 
 from .settings import PARAMETER_KINDS, SCALARS, attributes, conforms
@@ -34,7 +33,8 @@ __all__ = ["register_estimator"]
 Array = NDArray[Any]
 LEAST_SPREAD = 1e-300
 MAX_THREADS = 1024
-NOT_SAVED = {"_ensemble"}  # made again from the members
+NAMES = {"y_ndim": "_y_ndim", "raw_bounds": "_raw_bounds", "recent": "_recent"}  # other fields have a "_" behind them
+DERIVED = ("n_estimators_", "n_outputs_")  # what older files said twice
 
 
 # -- trees, columns, members -------------------------------------------------------------------------------------------
@@ -224,8 +224,6 @@ register(Columns, Codec(attributes, _unpack_columns))
 class _Estimator(Protocol):
     """What this module needs of the regressor, which stands above it."""
 
-    __dict__: dict[str, Any]
-
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
     def _check_params(self) -> None: ...
@@ -240,8 +238,8 @@ def _pack_estimator(model: _Estimator) -> dict[str, Any]:
     model._check_params()
     params = model.get_params(deep=False)
     params["weak_learner"] = make_hard_trees(params["weak_learner"]) or "soft"
-    fitted = {name: v for name, v in vars(model).items() if name not in params and name not in NOT_SAVED}
-    return {"params": params, "fitted": fitted}
+    fitted = vars(model).get("_fitted")
+    return {"params": params, "fitted": {} if fitted is None else _pack_fitted(fitted)}
 
 
 def _unpack_estimator(cls: type, f: Fields) -> Any:
@@ -257,52 +255,61 @@ def _unpack_estimator(cls: type, f: Fields) -> Any:
     if model.n_jobs is not None and (type(model.n_jobs) is not int or not 1 <= abs(model.n_jobs) <= MAX_THREADS):
         raise f.error(f"n_jobs={model.n_jobs!r} is no number of threads, of which {MAX_THREADS} are the most")
     if fitted:
-        model.__dict__.update(_check_fitted(f.inner(fitted, "fitted")))
+        model._take(_unpack_fitted(f.inner(fitted, "fitted")))
     return model
 
 
-def _check_fitted(f: Fields) -> dict[str, Any]:
-    """The fitted attributes, with everything that one piece says about another checked."""
-    columns, units, members = f.take("columns_", Columns), f.take("units_", Units), f.take("members_", list)
-    n_columns, n_outputs = len(units.centre), len(units.y_centre)
+def _saved_fields() -> dict[str, str]:
+    """Fields of a fitted model by their names in files."""
+    return {NAMES.get(field.name, f"{field.name}_"): field.name for field in fields(FittedModel)}
+
+
+def _pack_fitted(fitted: FittedModel) -> dict[str, Any]:
+    values = {saved: getattr(fitted, name) for saved, name in _saved_fields().items()}
+    return {saved: value for saved, value in values.items() if value is not None or saved == "choice_"}
+
+
+def _unpack_fitted(f: Fields) -> FittedModel:
+    """Every field is what its annotation says, and everything that one says about another is checked."""
+    hints, values = get_type_hints(FittedModel), {}
+    for name in DERIVED:
+        f.values.pop(name, None)
+    for saved, name in _saved_fields().items():
+        value = f.values.pop(saved, None)
+        if not conforms(value, hints[name]):
+            raise f.error(f"{saved} is missing, or cannot be {value!r:.80}")
+        values[name] = value
+    f.done()
+    fitted = FittedModel(**values)
+    _check_fitted(f, fitted)
+    return fitted
+
+
+def _check_fitted(f: Fields, m: FittedModel) -> None:
+    """What the fields of a fitted model say about each other."""
+    n_columns, n_outputs, n_features = len(m.units.centre), len(m.units.y_centre), m.columns.n_features
     if n_outputs < 1:
         raise f.error("a model without an output")
-    if columns.n_encoded != n_columns:
-        raise f.error(f"columns_ make {columns.n_encoded} columns, but units_ are those of {n_columns}")
-    for i, member in enumerate(members):
-        if not isinstance(member, Member):
-            raise f.error("members_ must be a list of members")
+    if m.columns.n_encoded != n_columns:
+        raise f.error(f"columns_ make {m.columns.n_encoded} columns, but units_ are those of {n_columns}")
+    if m.n_features_in != n_features:
+        raise f.error(f"n_features_in_ must be {n_features}, got {m.n_features_in}")
+    if not isinstance(m.choice, (Choice, type(None))):
+        raise f.error(f"choice_ cannot be {m.choice!r:.80}")
+    if m.y_ndim not in ((1, 2) if n_outputs == 1 else (2,)):
+        raise f.error(f"y of {m.y_ndim} dimensions with {n_outputs} outputs")
+    for i, member in enumerate(m.members):
         _check_member(f, i, member, n_columns, n_outputs)
-    _check_memory(f, members)
-    ensemble = _built(f, members, units)
-    state: dict[str, Any] = {
-        "n_features_in_": f.integer("n_features_in_", columns.n_features, columns.n_features),
-        "columns_": columns,
-        "units_": units,
-        "loss_": f.take("loss_", Loss),
-        "train_loss_": f.take("train_loss_", Loss),
-        "members_": members,
-        "choice_": f.take("choice_", (Choice, type(None))),
-        "evals_result_": _evals_result(f),
-        "n_estimators_": f.integer("n_estimators_", ensemble.n_rounds, ensemble.n_rounds),
-        "n_outputs_": f.integer("n_outputs_", n_outputs, n_outputs),
-        "_y_ndim": f.integer("_y_ndim", 1 if n_outputs == 1 else 2, 2),
-        "_raw_bounds": _bounds(f, n_outputs),
-        "_ensemble": ensemble,
-    }
-    if "_recent" in f.values:
-        recent = state["_recent"] = f.take("_recent", Recent)
-        if (recent.X.shape[1], recent.y.shape[1]) != (n_columns, n_outputs):
-            raise f.error(f"_recent holds rows of {recent.X.shape[1]} columns and {recent.y.shape[1]} outputs")
-    if "feature_names_in_" in f.values:
-        names = f.take("feature_names_in_", np.ndarray)
-        if names.dtype != object or names.shape != (columns.n_features,):
-            raise f.error(f"feature_names_in_ must hold one text for each of the {columns.n_features} columns")
-        if len(set(names)) < len(names):
-            raise f.error("feature_names_in_ holds a name twice")
-        state["feature_names_in_"] = names
-    f.done()
-    return state
+    _check_bounds(f, m.raw_bounds, n_outputs)
+    if m.recent is not None and (m.recent.X.shape[1], m.recent.y.shape[1]) != (n_columns, n_outputs):
+        raise f.error(f"_recent holds rows of {m.recent.X.shape[1]} columns and {m.recent.y.shape[1]} outputs")
+    names = m.feature_names_in
+    if names is not None and (names.dtype != object or names.shape != (n_features,)):
+        raise f.error(f"feature_names_in_ must hold one text for each of the {n_features} columns")
+    if names is not None and len(set(names)) < len(names):
+        raise f.error("feature_names_in_ holds a name twice")
+    _check_memory(f, m.members)
+    _check_finite(f, m)
 
 
 def _check_member(f: Fields, i: int, member: Member, n_columns: int, n_outputs: int) -> None:
@@ -338,28 +345,16 @@ def _check_memory(f: Fields, members: list[Member]) -> None:
     f.budget.spend(max(total, largest), f.where)
 
 
-def _built(f: Fields, members: list[Member], units: Units) -> Ensemble:
+def _check_finite(f: Fields, m: FittedModel) -> None:
     with np.errstate(all="ignore"):
-        ensemble = Ensemble.build(members, units)
-        arrays = ensemble.arrays()
+        arrays = m.ensemble.arrays()
     for name, a in arrays.items():
         if not np.isfinite(a).all():
             raise f.error(f"the model's numbers overflow when they are put together ({name})")
-    return ensemble
 
 
-def _evals_result(f: Fields) -> dict[str, Any]:
-    results: dict[str, Any] = f.take("evals_result_", dict)
-    if not conforms(results, dict[str, list[float]]):
-        raise f.error("evals_result_ must give lists of numbers by name")
-    return results
-
-
-def _bounds(f: Fields, n_outputs: int) -> tuple[Array, Array]:
-    pair = f.take("_raw_bounds", tuple)
-    inner = Fields(dict(zip(("low", "high"), pair, strict=False)), f"{f.where}._raw_bounds")
-    low = inner.array("low", "f", (n_outputs,), finite=False)
-    high = inner.array("high", "f", (n_outputs,), finite=False)
-    if len(pair) != 2 or not np.all(low <= high):
+def _check_bounds(f: Fields, bounds: tuple[Array, Array], n_outputs: int) -> None:
+    inner = f.inner(dict(zip(("low", "high"), bounds, strict=True)), "_raw_bounds")
+    low, high = (inner.array(name, "f", (n_outputs,), finite=False) for name in ("low", "high"))
+    if not np.all(low <= high):
         raise f.error("_raw_bounds must be a pair of lower and upper bounds")
-    return low, high

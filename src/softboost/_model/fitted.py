@@ -1,0 +1,164 @@
+"""A fitted model: the one record of what a fit leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost._data.columns import Columns
+from softboost._data.task import Task
+from softboost._data.units import Units
+from softboost.losses import Loss
+
+from .bounds import limited_units, prediction_bounds
+from .ensemble import Ensemble
+from .member import Member
+from .partial_fit import CORRECTION, Recent
+
+__all__ = ["FittedModel"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """What prediction, a model file and learning from more rows need. A fit replaces it as a whole.
+
+    Attributes
+    ----------
+    n_features_in : int
+        Columns of X as the user passes it.
+    columns, units : Columns, Units
+        How X becomes columns of numbers, and how these and y are standardised.
+    loss, train_loss : Loss
+        The loss in the units of y, and the same for standardised y.
+    members : list of Member
+    choice : Choice or None
+        What was chosen out of fold; None for plain fits.
+    evals_result : dict
+    y_ndim : int
+        1 or 2, as y came.
+    raw_bounds : tuple of ndarray, each of shape (n_outputs,)
+        Lower and upper bounds of raw predictions, relative to the anchor where changes are modelled.
+    feature_names_in : ndarray or None
+    recent : Recent or None
+        What ``partial_fit`` keeps.
+    """
+
+    n_features_in: int
+    columns: Columns
+    units: Units
+    loss: Loss
+    train_loss: Loss
+    members: list[Member]
+    choice: Any  # which the room above makes
+    evals_result: dict[str, list[float]]
+    y_ndim: int
+    raw_bounds: tuple[Array, Array]
+    feature_names_in: Array | None = None
+    recent: Recent | None = None
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        members: list[Member],
+        choice: Any = None,
+        evals_result: dict[str, list[float]] | None = None,
+        bounds_before: tuple[Array, Array] | None = None,
+        *,
+        in_time_order: bool = False,
+    ) -> FittedModel:
+        """The model of these members, fitted to the rows of the task and, with ``bounds_before``, to earlier ones."""
+        anchor = anchor_column(members)
+        # a model that was chosen for a table extrapolates so far; one of changes, and one fixed by hand, anywhere
+        units = task.units if choice is None or anchor is not None else limited_units(task)
+        return cls(
+            n_features_in=task.columns.n_features,
+            columns=task.columns,
+            units=units,
+            loss=task.loss,
+            train_loss=task.train_loss,
+            members=members,
+            choice=choice,
+            evals_result={} if evals_result is None else evals_result,
+            y_ndim=task.y_ndim,
+            raw_bounds=prediction_bounds(task, anchor, bounds_before, in_time_order=in_time_order),
+            feature_names_in=task.feature_names,
+        )
+
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """The members, laid out for prediction."""
+        return Ensemble.build(self.members, self.units)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.units.y_spread)
+
+    @property
+    def n_estimators(self) -> int:
+        """Rounds of the longest member."""
+        return self.ensemble.n_rounds
+
+    @property
+    def anchor_column(self) -> int | None:
+        """The encoded column whose changes the members model."""
+        return anchor_column(self.members)
+
+    # -- prediction ------------------------------------------------------------------------------------------------
+
+    def predict(self, encoded: Array, n_threads: int) -> Array:
+        """Predictions at encoded rows."""
+        return self._finished(self.ensemble.raw_prediction(encoded, n_threads), encoded)
+
+    def staged_predict(self, encoded: Array, n_threads: int) -> Iterator[Array]:
+        """Predictions after each boosting round."""
+        for raw in self.ensemble.staged_raw_prediction(encoded, n_threads):
+            yield self._finished(raw, encoded)
+
+    def _finished(self, raw: Array, encoded: Array) -> Array:
+        out = self.loss.inverse_link(self.bounded(raw, encoded))
+        return out[:, 0] if self.y_ndim == 1 else out
+
+    def bounded(self, raw: Array, encoded: Array) -> Array:
+        """Raw predictions within their bounds."""
+        largest = np.finfo(raw.dtype).max
+        low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in self.raw_bounds)
+        column = self.anchor_column
+        if column is None:
+            return np.clip(raw, low, high)
+        level = encoded[:, column, None]
+        level = np.where(np.isnan(level), self.units.centre[column], level).astype(raw.dtype)
+        with np.errstate(over="ignore"):
+            return np.clip(raw, level + low, level + high)
+
+    # -- what was learned ------------------------------------------------------------------------------------------
+
+    def leading_rounds(self) -> list[tuple[Array | None, Any]]:
+        """Rounds of the member of largest weight."""
+        own = [m for m in self.members if m.name != CORRECTION]
+        boosted = [m for m in own if m.boosted is not None and m.boosted.rounds]
+        leader = max(boosted, key=lambda m: m.weight, default=None)
+        return [] if leader is None or leader.boosted is None else list(leader.boosted.rounds[: leader.stage])
+
+    def feature_importances(self) -> Array:
+        """How much each column of X moves the prediction; sums to one (all zeros for a constant model)."""
+        encoded = self.ensemble.column_importances()
+        importance = np.bincount(self.columns.source, weights=encoded, minlength=self.n_features_in)
+        total = importance.sum()
+        return importance / total if total > 0 else importance
+
+    def staged_losses(self, X: Array, y: Array, n_threads: int) -> list[float]:
+        """Loss after every round at encoded rows, in the units of y (n_outputs, n_samples)."""
+        return [self.loss.mean(y, raw.T, None) for raw in self.ensemble.staged_raw_prediction(X, n_threads)]
+
+
+def anchor_column(members: list[Member]) -> int | None:
+    """The encoded column whose changes the members model; all that have one share it."""
+    return next((member.anchor.column for member in members if member.anchor is not None), None)
