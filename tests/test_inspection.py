@@ -196,13 +196,13 @@ def test_directions_are_written_by_size():
 
 def test_model_without_a_transform_says_so():
     X, y = smooth_data()
-    with pytest.raises(ValueError, match="holds no learned transform"):
+    with pytest.raises(ValueError, match="has no learned transform"):
         transform_matrix(trees_only().fit(X, y))
 
 
 def test_round_out_of_range_is_named():
     X, y = smooth_data()
-    with pytest.raises(ValueError, match="k=4 is not a round of this model, which has 4"):
+    with pytest.raises(ValueError, match="k=4 is out of range, the model has 4 rounds"):
         transform_matrix(with_q(Linear(1)).fit(X, y), k=4)
 
 
@@ -403,7 +403,7 @@ def test_change_over_rounds_has_a_row_a_round(pyplot, fitted):
     _, _, q = fitted
     ax = plot_transform_rounds(q, component=1, n_features=None)
     np.testing.assert_allclose(ax.images[0].get_array(), [theta[1] for theta in q.transforms_])
-    with pytest.raises(ValueError, match="component=2 is not a row of Q, which has 2"):
+    with pytest.raises(ValueError, match="component=2 is out of range; use 0 to 1"):
         plot_transform_rounds(q, component=2)
 
 
@@ -424,7 +424,7 @@ def test_tree_is_drawn_with_its_gates_and_leaves(pyplot, fitted):
     n_gates = 2 ** trees.trees_[2].depth - 1
     assert texts.count("yes") == texts.count("no") == n_gates
     assert sum(text.endswith("?") or text in ("always no", "always yes") for text in texts) == n_gates
-    with pytest.raises(ValueError, match="k=15 is not a round"):
+    with pytest.raises(ValueError, match="k=15 is out of range"):
         plot_tree(trees, k=15)
 
 
@@ -456,7 +456,7 @@ def test_gates_are_written_in_the_units_of_the_columns(data):
 
 def test_model_without_trees_cannot_draw_one():
     X = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(ValueError, match="holds no tree"):
+    with pytest.raises(ValueError, match="contains no tree"):
         plot_tree(SoftBoostRegressor().fit(np.zeros((30, 2)), X[:30, 0]))
 
 

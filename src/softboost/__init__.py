@@ -1,4 +1,4 @@
-"""Gradient boosting that learns its own features, for regression where rows are few and columns are many."""
+"""Gradient boosting that learns its own features, for regression on small data with many columns."""
 
 from __future__ import annotations
 

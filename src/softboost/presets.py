@@ -1,7 +1,7 @@
-"""The paper to the letter: Algorithm 1 and nothing else.
+"""The models of the paper: Algorithm 1 without changes.
 
-y_hat_0 = 0; Q_0 = I, or its first rows; every round fits a soft tree with constant leaves to the residual by gradient
-steps on its gates and leaves and, in :func:`bsdt_q`, on Q. Columns and target are taken as they come.
+y_hat_0 = 0, and Q_0 = I or its first rows. Every round fits a soft tree with constant leaves to the residual by
+gradient steps on its gates and leaves and, in :func:`bsdt_q`, on Q. Columns and target are not standardised.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def bsdt_q(
     n_steps : int, default=100
         Joint gradient steps on tree and Q per round.
     n_components : int or None, default=None
-        Rows of Q; None makes it square.
+        Number of rows of Q; None gives a square Q.
     transform_learning_rate : float, default=0.02
-        Step of Adam on Q.
+        Learning rate of Adam for Q.
     group_lasso : float, default=0.0
-        The regulariser Omega of the paper's Section II-D, on the columns of Q: larger values drop more features.
+        The regulariser Omega of Section II-D of the paper, on the columns of Q. Larger values drop more features.
 
     Examples
     --------

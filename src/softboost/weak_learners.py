@@ -1,4 +1,4 @@
-"""Weak learners with settings: what ``SoftBoostRegressor(weak_learner=...)`` takes besides names and estimators."""
+"""Weak learners with parameters, for ``SoftBoostRegressor(weak_learner=...)``."""
 
 from ._boost.hard_trees import HardTrees
 

@@ -1,1 +1,1 @@
-"""The surroundings of a fit: progress bars and Ctrl-C."""
+"""Progress bars and handling of Ctrl-C."""

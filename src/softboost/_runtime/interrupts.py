@@ -1,4 +1,4 @@
-"""Ctrl-C between steps instead of in the middle of one."""
+"""Delays Ctrl-C until the end of a step."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["uninterrupted"]
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is done, so that what the block changes is never left half changed.
+    """Delay Ctrl-C until the end of the block, so that its changes are never left incomplete.
 
-    For short blocks alone. Python hands signals to the main thread, so others need nothing.
+    Use it for short blocks only. Python delivers signals to the main thread, so other threads need no protection.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     handler: Any = signal.getsignal(signal.SIGINT)
-    if not callable(handler):  # the system's own, which ends the process or does nothing
+    if not callable(handler):  # the default of the system, which ends the process or ignores the signal
         yield
         return
     waiting: list[Any] = []

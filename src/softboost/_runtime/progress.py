@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal or in a notebook, nothing where it was not asked for."""
+"""Progress bars on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A bar over a known or unknown number of steps; silent unless ``verbose``, gone at the end unless ``keep``."""
+    """A progress bar; silent unless ``verbose``, removed at the end unless ``keep``."""
 
     def __init__(self, verbose: bool, total: int | None, text: str, keep: bool = False) -> None:
         self._bar: Any = None
         if verbose:
             from tqdm.auto import tqdm  # noqa: PLC0415 - costs a tenth of the import time and is rarely wanted
 
-            layout = "{desc} [{elapsed}{postfix}]" if total is None else None  # no bar where the end is not known
+            layout = "{desc} [{elapsed}{postfix}]" if total is None else None  # no bar without a known total
             self._bar = tqdm(total=total, desc=text, leave=keep, bar_format=layout)
 
     def step(self, text: str = "") -> None:
-        """One step done; ``text`` is shown behind the bar."""
+        """Advance by one step and show ``text`` after the bar."""
         if self._bar is not None:
             if text:
                 self._bar.set_postfix_str(text, refresh=False)

@@ -1,8 +1,7 @@
-"""See what a fitted model learned: which columns, which directions, which trees, and why a prediction is what it is.
+"""Inspection of a fitted model: importances, learned directions, trees, and Shapley values of predictions.
 
-Numbers come from :func:`importances`, :func:`directions`, :func:`dropped_features` and :func:`attributions`; pictures
-from the ``plot_*`` functions, which take the axes to draw on and return them. Pictures need matplotlib
-(``pip install 'softboost[plot]'``), numbers do not.
+:func:`importances`, :func:`directions`, :func:`dropped_features` and :func:`attributions` return numbers. The
+``plot_*`` functions draw on the given axes and return them; they need matplotlib (``pip install 'softboost[plot]'``).
 """
 
 from ._attributions import Attributions, attributions

@@ -1,4 +1,4 @@
-"""Why a prediction is what it is: Shapley values that add up to it."""
+"""Shapley values of predictions."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from ._features import feature_names as _names
 __all__ = ["Attributions", "attributions"]
 
 Array = NDArray[Any]
-MAX_EXACT = 10  # columns of one tree up to which all 2^k combinations are tried
-N_PERMUTATIONS = 64  # in pairs of one order and its reverse
-MAX_ROWS = 2**16  # rows predicted at once
+MAX_EXACT = 10  # largest number of columns of a tree for which all 2^k combinations are evaluated
+N_PERMUTATIONS = 64  # pairs of an order and its reverse
+MAX_ROWS = 2**16  # maximum number of rows predicted at a time
 
 
 @dataclass(frozen=True)
 class Attributions:
-    """What each column adds to each prediction.
+    """Contribution of each column to each prediction.
 
     Attributes
     ----------
     values : ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
-        What knowing a column adds.
+        Shapley values of the columns.
     baseline : float or ndarray of shape (n_outputs,)
-        The prediction that knows no column: the mean over the background.
+        The mean prediction over the background.
     prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        ``baseline + values.sum(axis=1)``. Equals ``model.predict(X)`` for losses without a link (all but poisson,
-        gamma and tweedie, where it is the logarithm of it).
+        ``baseline + values.sum(axis=1)``. Equals ``model.predict(X)`` for losses without a link, and its logarithm for
+        the Poisson, gamma and Tweedie losses.
     feature_names : list of str
         Names of the columns, in the order of the second axis of ``values``.
     index : sequence or None, default=None
-        Labels of the rows, where they came in a frame that has some.
+        Row labels of the data frame, if there are any.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Attributions:
     index: Any = None
 
     def frame(self) -> pd.DataFrame:
-        """One row a prediction, under its label in X; one column a feature. For a single output.
+        """A data frame with one row per prediction and one column per feature, for models with a single output.
 
         Examples
         --------
@@ -68,20 +68,19 @@ class Attributions:
         monday  1.0 -0.5
         """
         if self.values.ndim != 2:
-            raise ValueError("the model has several outputs; take values[:, :, k] of one")
+            raise ValueError("the model has several outputs; use values[:, :, k] for output k")
         return pd.DataFrame(self.values, index=self.index, columns=self.feature_names)
 
 
 def attributions(
     model: SoftBoostRegressor, X: Any, background: Any = None, *, feature_names: Any = None, random_state: int = 0
 ) -> Attributions:
-    """Shapley values of each prediction: what each column adds to it, on average over all orders of learning them.
+    """Shapley values: the average contribution of each column over all orders in which columns are revealed.
 
-    A column that is not known takes its value from the background, whatever the known ones are (interventional
-    Shapley values). The model is a sum, and so are its Shapley values: the linear part is exact, ``slope * (x -
-    background)``, and so is each tree that looks at up to 10 columns, over all combinations of them. For trees that
-    look at more, and for transforms that are not linear, 64 orders are drawn; the values then carry a sampling error,
-    and still add up to the prediction.
+    Columns that are not yet revealed take their values from the background (interventional Shapley values). The model
+    is a sum of parts, and so are its Shapley values. They are exact for the linear part, ``slope * (x - background)``,
+    and for trees that use at most 10 columns. For larger trees and for non-linear transforms they are estimated from
+    64 random orders; the estimates have a sampling error but still sum to the prediction.
 
     Parameters
     ----------
@@ -90,12 +89,12 @@ def attributions(
     X : array or frame of shape (n_samples, n_features)
         Rows to explain.
     background : array or frame of shape (n_background, n_features) or None, default=None
-        Rows that stand for "not known"; time grows with their number, 20 to 100 are enough. None takes one row, the
-        means of the training columns.
+        Rows that supply the values of unrevealed columns. Time grows with their number; 20 to 100 are enough. None
+        uses a single row, the means of the training columns.
     feature_names : sequence of str or None, default=None
-        None takes the names of the training frame, or x0, x1, ...
+        Names of the columns; None uses the names of the training data frame, or x0, x1, ...
     random_state : int, default=0
-        Seed of the orders drawn.
+        Seed of the random orders.
 
     Returns
     -------
@@ -139,7 +138,7 @@ def attributions(
 
 
 def _within_bounds(values: Array, baseline: Array, raw: Array, held: Array) -> Array:
-    """Attributions of predictions that were held inside their bounds, scaled alike so that they add up to them."""
+    """Rescale the values of predictions that were clipped to their bounds, so that they sum to the prediction."""
     change = raw - baseline
     factor = np.where(held == raw, 1.0, (held - baseline) / np.where(change == 0, 1.0, change))
     return values * factor[:, None]
@@ -156,9 +155,9 @@ def _linear_values(ensemble: Ensemble, rows: Array, others: Array) -> Array:
 
 
 def _parts(ensemble: Ensemble, source: Array) -> list[tuple[Ensemble, list[int]]]:
-    """The trees as sums of those that look at the same columns of X, and those columns.
+    """The trees, grouped by the columns of X that they use, and these columns.
 
-    Members that predict through a transform of their own come last, as one part of all columns.
+    Members with a non-linear transform are one part that uses all columns; it comes last.
     """
     empty = replace(
         ensemble, intercept=ensemble.intercept * 0, coefficients=ensemble.coefficients * 0, trees=[],
@@ -181,7 +180,7 @@ def _parts(ensemble: Ensemble, source: Array) -> list[tuple[Ensemble, list[int]]
 def _shapley(
     predict: Callable[[Array], Array], rows: Array, others: Array, owned: list[Array], rng: np.random.Generator
 ) -> Array:
-    """Shapley values (n_samples, n_players, n_outputs); player i holds the encoded columns ``owned[i]``."""
+    """Shapley values (n_samples, n_players, n_outputs); player i consists of the encoded columns ``owned[i]``."""
     known, weights = _exact_plan(len(owned)) if len(owned) <= MAX_EXACT else _sampled_plan(len(owned), rng)
     mask = np.zeros((len(known), rows.shape[1]), dtype=bool)
     for i, columns in enumerate(owned):
@@ -201,7 +200,7 @@ def _shapley(
 
 
 def _exact_plan(n_players: int) -> tuple[Array, Array]:
-    """All subsets, and the weight of each in the value of each player."""
+    """All subsets of players, and their weights in the value of each player."""
     subsets = np.array([[bool(s >> i & 1) for i in range(n_players)] for s in range(2**n_players)])
     size = subsets.sum(axis=1)
     n = n_players
@@ -211,7 +210,7 @@ def _exact_plan(n_players: int) -> tuple[Array, Array]:
 
 
 def _sampled_plan(n_players: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Subsets met along random orders and their reverses; the values still add up, order by order."""
+    """The subsets along random orders and their reverses; within each order the values sum to the prediction."""
     subsets, weights = [], []
     for _ in range(N_PERMUTATIONS // 2):
         order = rng.permutation(n_players)

@@ -1,4 +1,4 @@
-"""Columns and learned features by name."""
+"""Importances of columns and learned directions, by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 def feature_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
-    """Names of the columns of X: those passed, those the model saw, or x0, x1, ..."""
+    """Names of the columns of X: ``names``, the names seen in fit, or x0, x1, ..."""
     check_is_fitted(model)
     n = model.n_features_in_
     if names is None:
@@ -39,7 +39,7 @@ def feature_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
 
 
 def encoded_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
-    """Names of the columns that the model works on: those of X, then one a category and one a pattern of gaps."""
+    """Names of the encoded columns: those of X, then one per category and one per missing-value indicator."""
     plain = feature_names(model, names)
     columns = model.columns_
     out = list(plain)
@@ -49,18 +49,18 @@ def encoded_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
 
 
 def importances(model: SoftBoostRegressor, feature_names: Any = None) -> pd.Series[float]:
-    """Importances by name, the largest first; they sum to one.
+    """Importances by name, largest first; they sum to one.
 
-    The importance of a column is how much it moves the prediction, in units of its standard deviation: the size of its
-    slope in the linear part, plus for each tree its share of the gates (by the sizes of their weights on the column,
-    through Q) times the spread of the leaves, plus the mean size of the leaves' slopes on it.
+    The importance of a column measures how much the prediction changes per standard deviation of the column. It is the
+    sum of its absolute slope in the linear part and, for each tree, its share of the absolute gate weights (after
+    multiplication with Q) times the standard deviation of the leaf values, and the mean absolute slope of the leaves.
 
     Parameters
     ----------
     model : SoftBoostRegressor
         A fitted model.
     feature_names : sequence of str or None, default=None
-        Names of the columns; None takes those of the frame that the model was fitted on, or x0, x1, ...
+        Names of the columns; None uses the names of the training data frame, or x0, x1, ...
 
     Returns
     -------
@@ -85,7 +85,7 @@ _names = feature_names
 
 
 def dropped_features(model: SoftBoostRegressor, feature_names: Any = None) -> list[str]:
-    """Columns that cannot change any prediction of the model: their importance is exactly zero.
+    """Columns that cannot change any prediction, because their importance is exactly zero.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def dropped_features(model: SoftBoostRegressor, feature_names: Any = None) -> li
     Returns
     -------
     names : list of str
-        In the order of the columns.
+        Names in the order of the columns.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def dropped_features(model: SoftBoostRegressor, feature_names: Any = None) -> li
 
 
 def describe_features(model: SoftBoostRegressor, feature_names: Any = None, share: float = 0.95) -> str:
-    """Two sentences: which columns carry the prediction, and which were dropped.
+    """Describe in two sentences which columns are important and which were dropped.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def describe_features(model: SoftBoostRegressor, feature_names: Any = None, shar
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.
     share : float, default=0.95
-        Columns are named until their importances sum to this.
+        Columns are listed until their importances sum to this share.
 
     Returns
     -------
@@ -158,36 +158,36 @@ def _listed(names: list[str], most: int = 12) -> str:
 
 
 def member_with_transform(model: SoftBoostRegressor) -> Member:
-    """The part of the model with a learned transform that has the largest weight."""
+    """The member with a learned transform that has the largest ensemble weight."""
     check_is_fitted(model)
     found = [m for m in model.members_ if m.boosted is not None and m.boosted.recipe.transform is not None and m.stage]
     if not found:
         raise ValueError(
-            "this model holds no learned transform"
+            "the model has no learned transform"
             + (f" ({model.choice_.describe()})" if model.choice_ is not None else "")
-            + "; fit with feature_transform='linear' and init='constant' to see one"
+            + "; fit with feature_transform='linear' and init='constant' to learn one"
         )
     return max(found, key=lambda m: m.weight)
 
 
 def transform_matrix(model: SoftBoostRegressor, k: int = -1, feature_names: Any = None) -> pd.DataFrame:
-    """Q after round ``k`` of the part with the largest weight that has a transform.
+    """Q after round ``k``, of the member with a transform that has the largest ensemble weight.
 
-    Q acts on standardised columns: an entry says how much a learned feature moves per standard deviation of a column.
+    Q acts on standardised columns: an entry is the change of a learned feature per standard deviation of a column.
 
     Parameters
     ----------
     model : SoftBoostRegressor
         A fitted model with a linear or diagonal transform.
     k : int, default=-1
-        Round, counted from zero; negative numbers count from the end.
+        Index of the round; negative values count from the end.
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.
 
     Returns
     -------
     Q : pandas.DataFrame of shape (n_components, n_columns)
-        Rows z1, z2, ...; columns by name, those that the screen before boosting left out at zero.
+        Rows z1, z2, ...; columns by name, with zeros for columns that were removed by screening.
 
     Examples
     --------
@@ -204,28 +204,29 @@ def transform_matrix(model: SoftBoostRegressor, k: int = -1, feature_names: Any 
     names = encoded_names(model, feature_names)
     rounds = member.boosted.rounds[: member.stage]
     if not -len(rounds) <= k < len(rounds):
-        raise ValueError(f"k={k} is not a round of this model, which has {len(rounds)}; use 0 to {len(rounds) - 1}")
+        raise ValueError(f"k={k} is out of range, the model has {len(rounds)} rounds; use 0 to {len(rounds) - 1}")
     theta, _ = rounds[k]
     assert theta is not None
     matrix = member.boosted.recipe.transform.matrix(theta)
     if matrix is None:
         raise ValueError(
-            f"feature_transform {type(member.boosted.recipe.transform).__name__} is not linear, so it has no matrix Q"
+            f"feature_transform {type(member.boosted.recipe.transform).__name__} is not linear and has no matrix Q; "
+            "use feature_transform='linear' or 'diagonal'"
         )
     Q = np.zeros((matrix.shape[0], len(names)))
     Q[:, member.boosted.columns] = matrix
-    if member.anchor is not None:  # the view's differences to the anchor, as weights on the columns themselves
+    if member.anchor is not None:  # convert weights on the anchored view into weights on the columns
         Q, _ = member.anchor.unview(Q)
     return pd.DataFrame(Q, index=[f"z{a + 1}" for a in range(len(Q))], columns=names)
 
 
 def n_transform_rounds(model: SoftBoostRegressor) -> int:
-    """Rounds of the part that :func:`transform_matrix` shows."""
+    """Number of rounds of the member that :func:`transform_matrix` uses."""
     return member_with_transform(model).stage
 
 
 def linear_text(weights: Array, names: list[str], n_terms: int, digits: int = 2) -> str:
-    """``0.61 lag 1 - 0.32 lag 9 + ...``: the terms of largest size."""
+    """Text such as ``0.61 lag 1 - 0.32 lag 9 + ...`` with the largest terms."""
     order = [j for j in np.argsort(-np.abs(weights), kind="stable") if weights[j] != 0]
     if not order:
         return "0"
@@ -237,14 +238,14 @@ def linear_text(weights: Array, names: list[str], n_terms: int, digits: int = 2)
 
 
 def directions(model: SoftBoostRegressor, n_terms: int = 5, k: int = -1, feature_names: Any = None) -> list[str]:
-    """The learned features as combinations of named columns, the terms of largest weight first.
+    """The learned features as linear combinations of named columns, largest terms first.
 
     Parameters
     ----------
     model : SoftBoostRegressor
         A fitted model with a linear or diagonal transform.
     n_terms : int, default=5
-        Columns to write out a feature.
+        Number of columns to show per feature.
     k : int, default=-1
         Round, as in :func:`transform_matrix`.
     feature_names : sequence of str or None, default=None
@@ -253,7 +254,7 @@ def directions(model: SoftBoostRegressor, n_terms: int = 5, k: int = -1, feature
     Returns
     -------
     texts : list of str
-        One a row of Q, in standard deviations of the columns.
+        One text per row of Q, in standard deviations of the columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pictures of a fitted model. Each function takes the axes to draw on, or makes some, and returns them."""
+"""Plots of a fitted model. Each function draws on the given axes, or creates a figure, and returns the axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8a8a8a"  # told apart with every kind of colour vision, and in grey
+BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8a8a8a"  # distinguishable with every colour vision and in grey
 DIVERGING = "PuOr_r"
 PAPER = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}  # under numbers
 
@@ -35,25 +35,25 @@ def _axes(ax: Any, width: float = 6.4, height: float = 4.0) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'softboost[plot]'") from error
+        raise ImportError("plots need matplotlib: pip install 'softboost[plot]'") from error
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def plot_importances(
     model: SoftBoostRegressor, *, n_features: int = 15, feature_names: Any = None, ax: Any = None
 ) -> Any:
-    """Bars of the largest importances, the largest on top.
+    """Bar chart of the largest importances, largest on top.
 
     Parameters
     ----------
     model : SoftBoostRegressor
         A fitted model.
     n_features : int, default=15
-        Bars to show.
+        Number of bars.
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a figure.
 
     Returns
     -------
@@ -81,20 +81,20 @@ def plot_importances(
 def plot_transform(
     model: SoftBoostRegressor, k: int = -1, *, n_features: int | None = 40, feature_names: Any = None, ax: Any = None
 ) -> Any:
-    """Heat map of Q after round ``k``: one row a learned feature, one column a column of X.
+    """Heat map of Q after round ``k``, with one row per learned feature and one column per column of X.
 
     Parameters
     ----------
     model : SoftBoostRegressor
         A fitted model with a linear or diagonal transform.
     k : int, default=-1
-        Round, counted from zero; negative numbers count from the end.
+        Index of the round; negative values count from the end.
     n_features : int or None, default=40
-        Columns to show, those of largest weight in Q; None shows all.
+        Number of columns to show, those with the largest weights in Q; None shows all.
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a figure.
 
     Returns
     -------
@@ -124,14 +124,14 @@ def plot_transform_rounds(
     feature_names: Any = None,
     ax: Any = None,
 ) -> Any:
-    """How one row of Q changes over the rounds: one row a round, one column a column of X.
+    """Heat map of one row of Q over the rounds, with one row per round and one column per column of X.
 
     Parameters
     ----------
     model : SoftBoostRegressor
         A fitted model with a linear or diagonal transform.
     component : int, default=0
-        Row of Q, counted from zero.
+        Index of the row of Q.
     n_features, feature_names, ax
         As in :func:`plot_transform`.
 
@@ -152,7 +152,7 @@ def plot_transform_rounds(
     """
     rounds = [transform_matrix(model, k, feature_names) for k in range(n_transform_rounds(model))]
     if not 0 <= component < len(rounds[0]):
-        raise ValueError(f"component={component} is not a row of Q, which has {len(rounds[0])}")
+        raise ValueError(f"component={component} is out of range; use 0 to {len(rounds[0]) - 1}")
     values = np.vstack([Q.to_numpy()[component] for Q in rounds])
     shown = _largest(values, n_features)
     names = [rounds[0].columns[j] for j in shown]
@@ -161,7 +161,7 @@ def plot_transform_rounds(
 
 
 def _largest(matrix: Array, n: int | None) -> Array:
-    """Columns of largest size, in their own order."""
+    """The columns with the largest absolute values, in their original order."""
     if n is None or n >= matrix.shape[1]:
         return np.arange(matrix.shape[1])
     return np.sort(np.argsort(-np.abs(matrix).max(axis=0), kind="stable")[:n])
@@ -178,18 +178,18 @@ def _heat(ax: Any, matrix: Array, rows: list[str], columns: list[str], label: st
 
 
 def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, ax: Any = None) -> Any:
-    """What the columns added to one prediction: bars from the baseline on top to the prediction at the bottom.
+    """Waterfall chart of one prediction: bars from the baseline at the top to the prediction at the bottom.
 
     Parameters
     ----------
     why : Attributions
-        What :func:`attributions` returned, of a model with one output.
+        The result of :func:`attributions` for a model with one output.
     row : int, default=0
-        The prediction to show.
+        Index of the prediction.
     n_features : int, default=10
-        Bars to show; the others are drawn as one.
+        Number of bars; the remaining columns are combined into one bar.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a figure.
 
     Returns
     -------
@@ -208,7 +208,9 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
     'x2'
     """
     if why.values.ndim != 2:
-        raise ValueError("the model has several outputs; plot Attributions(values[:, :, k], baseline[k], ...) of one")
+        raise ValueError(
+            "the model has several outputs; plot Attributions(values[:, :, k], baseline[k], ...) for output k"
+        )
     values = why.values[row]
     order = np.argsort(-np.abs(values), kind="stable")
     names, sizes = [why.feature_names[j] for j in order[:n_features]], list(values[order[:n_features]])
@@ -228,7 +230,7 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
     ax.set_yticks(at, names)
     ax.invert_yaxis()
     low, high = min(*starts, *ends), max(*starts, *ends)
-    room = 0.15 * ((high - low) or 1.0)  # for the numbers beside the bars
+    room = 0.15 * ((high - low) or 1.0)  # space for the numbers beside the bars
     ax.set_xlim(low - room, high + room)
     ax.set_xlabel(f"from {why.baseline:.4g} (mean) to {why.prediction[row]:.4g} (prediction)")
     ax.spines[["top", "right"]].set_visible(False)
@@ -247,18 +249,18 @@ def plot_partial_dependence(
     X : array or frame of shape (n_samples, n_features)
         Rows to average over.
     features : list of int, str or pair
-        Columns, or pairs of columns, one panel each.
+        Columns or pairs of columns, one panel each.
     kind : {"average", "individual", "both"}, default="average"
-        The mean, a line a row, or both.
+        The mean over the rows, one line per row, or both.
     ax : matplotlib.axes.Axes, sequence of Axes or None, default=None
-        Where to draw: one for each panel, or one that several panels share the room of; None makes a new figure.
+        Axes to draw on: one per panel, or one that is divided among the panels; None creates a figure.
     **kwargs
-        Handed on to ``PartialDependenceDisplay.from_estimator``.
+        Passed to ``PartialDependenceDisplay.from_estimator``.
 
     Returns
     -------
-    ax : Axes, or ndarray of Axes where there is more than one panel
-        The axes passed, where there is one for each panel.
+    ax : Axes, or ndarray of Axes for several panels
+        The given axes if there is one per panel, else new ones.
 
     Examples
     --------
@@ -275,7 +277,7 @@ def plot_partial_dependence(
 
     ax = _axes(ax, 3.2 * min(len(features), 3) + 1.0, 3.2)
     if len(features) == 1 and not isinstance(ax, (list, tuple, np.ndarray)):
-        ax = [ax]  # or scikit-learn would hide it and draw on new axes in its place
+        ax = [ax]  # otherwise scikit-learn hides the axes and draws on new ones
     display = PartialDependenceDisplay.from_estimator(model, X, features, kind=kind, ax=ax, **kwargs)
     panels = display.axes_.ravel()
     panels = panels[[panel is not None for panel in panels]]
@@ -285,22 +287,23 @@ def plot_partial_dependence(
 def plot_tree(
     model: SoftBoostRegressor, k: int = 0, *, n_terms: int = 3, feature_names: Any = None, ax: Any = None
 ) -> Any:
-    """One soft tree of the member with the largest weight: its gates, and what its leaves add.
+    """Diagram of a soft tree of the member with the largest ensemble weight.
 
-    A gate is written as the condition under which the right child is the likelier one; the farther from it, the surer.
+    Each gate shows the condition under which the right child is the more likely one; the probability grows with the
+    distance from the threshold. Each leaf shows what it adds to the prediction.
 
     Parameters
     ----------
     model : SoftBoostRegressor
-        A fitted model that holds trees.
+        A fitted model that contains trees.
     k : int, default=0
-        Round of the tree, counted from zero.
+        Index of the round.
     n_terms : int, default=3
-        Columns to write out a gate or a leaf.
+        Number of columns to show per gate or leaf.
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None makes a new figure.
+        Axes to draw on; None creates a figure.
 
     Returns
     -------
@@ -320,10 +323,12 @@ def plot_tree(
     leader = _leader(model)
     rounds = leader.boosted.rounds[: leader.stage]
     if not -len(rounds) <= k < len(rounds):
-        raise ValueError(f"k={k} is not a round of this model, which has {len(rounds)}; use 0 to {len(rounds) - 1}")
+        raise ValueError(f"k={k} is out of range, the model has {len(rounds)} rounds; use 0 to {len(rounds) - 1}")
     tree = rounds[k][1]
     if not isinstance(tree, SoftTree):
-        raise ValueError(f"plot_tree draws soft trees, and this is a {type(tree).__name__}; use its library's own plot")
+        raise ValueError(
+            f"plot_tree draws soft trees, got a {type(tree).__name__}; use the plot function of its library"
+        )
     names, centre, spread = _inputs(model, leader, tree, feature_names)
     scale = float(leader.boosted.learning_rate * model.units_.y_spread[0])
     ax = _axes(ax, max(2.0 * 2**tree.depth, 5.0), 1.6 + 1.4 * tree.depth)
@@ -334,20 +339,21 @@ def plot_tree(
 
 
 def _leader(model: SoftBoostRegressor) -> Any:
-    """The boosted member of largest weight."""
+    """The boosted member with the largest ensemble weight."""
     check_is_fitted(model)
     boosted = [m for m in model.members_ if m.boosted is not None and m.boosted.rounds and m.stage]
     if not boosted:
-        raise ValueError("this model holds no tree: it is a linear model or a constant; see model.choice_")
+        raise ValueError("the model contains no tree, it is a linear model or a constant; see model.choice_")
     return max(boosted, key=lambda m: m.weight)
 
 
 def _inputs(
     model: SoftBoostRegressor, member: Any, tree: SoftTree, feature_names: Any
 ) -> tuple[list[str], Array, Array]:
-    """Names of what a tree looks at, and the centre and spread that take it to units of the user.
+    """Names of the inputs of a tree, and the centre and spread that convert them to original units.
 
-    Behind a transform these are z1, z2, ...; in the anchored view, columns less the anchor where they share its units.
+    With a transform the inputs are z1, z2, ...; in the anchored view they are differences to the anchor for columns in
+    its units.
     """
     if member.boosted.recipe.transform is not None:
         names = [f"z{a + 1}" for a in tree.columns]
@@ -390,7 +396,7 @@ def _draw_nodes(
 
 def _gate_text(tree: SoftTree, node: int, names: list[str], centre: Array, spread: Array, n_terms: int) -> str:
     weights, bias = tree.gate_weights[node].astype(float), float(tree.gate_bias[node])
-    used = np.flatnonzero(np.abs(weights) > 1e-12)  # smaller ones turn no gate: z is of order one
+    used = np.flatnonzero(np.abs(weights) > 1e-12)  # smaller weights have no effect, since z is of order one
     if len(used) == 0:
         return "always no" if bias < 0 else "always yes"
     if len(used) == 1:
@@ -401,7 +407,7 @@ def _gate_text(tree: SoftTree, node: int, names: list[str], centre: Array, sprea
 
 
 def _leaf_text(tree: SoftTree, leaf: int, names: list[str], scale: float, n_terms: int) -> str:
-    """What a leaf adds, one term a line; terms that no other leaf's would notice are left out."""
+    """Contribution of a leaf, one term per line; terms that are negligible beside those of other leaves are omitted."""
     values, slopes = tree.leaf_values[:, 0].astype(float), np.zeros((len(tree.leaf_values), 0))
     if tree.leaf_weights is not None:
         slopes = tree.leaf_weights[:, 0].astype(float)
