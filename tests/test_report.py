@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from helpers import PATIENCE
 from softboost import report
 from softboost._choice.candidates import CANDIDATES
 from softboost._cli import demo as demo_command
@@ -224,7 +225,7 @@ class _Silent(http.server.SimpleHTTPRequestHandler):
 
 def browse(profile, *args):
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert "CONSOLE" not in done.stderr
     return done.stdout
 

@@ -1,7 +1,8 @@
 """The kernel's own tests, and mutated files, under the address and undefined-behaviour sanitizers.
 
-The short run of `make test`: the extension is built once more, for the plainest instruction set and without
-optimisation, into build/. The long runs are `make sanitize` and `make fuzz`.
+The short run of `make slow`: the extension is built once more, for the plainest instruction set and without
+optimisation, into build/. The long runs are `make sanitize` and `make fuzz`. In `make test` the same tests run on the
+extension as it is installed, and fewer files (test_model_file.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / f"sanitized-{sys.implementation.cache_tag}"
 N_FILES = 2000
@@ -97,7 +99,6 @@ def sanitized():
     return lambda *args: run([sys.executable, ROOT / "tests" / "with_core.py", core, *args], **environment)
 
 
-@pytest.mark.timeout(1200)
 def test_tests_of_the_kernels(sanitized):
     # -s: a report comes as the process dies, when pytest can no longer hand over what it has captured
     out = sanitized("pytest", "tests/test_kernels.py", "-q", "-s", "-p", "no:xdist", "-p", "no:cacheprovider")
@@ -105,7 +106,6 @@ def test_tests_of_the_kernels(sanitized):
     assert "failed" not in out
 
 
-@pytest.mark.timeout(1200)
 def test_mutated_files(sanitized, tmp_path):
     out = sanitized("fuzz", "--files", N_FILES, "--seed", 777, "--processes", 1, "--failures", tmp_path)
     figures = json.loads(out.strip().splitlines()[-1])
