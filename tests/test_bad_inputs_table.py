@@ -109,7 +109,7 @@ PARAMS = [
     ("learning rate 0", params(learning_rate=0.0), ValueError, "learning_rate must be a number above 0"),
     ("learning rate NaN", params(learning_rate=np.nan), ValueError, "learning_rate.*nan"),
     ("unknown loss", params(loss="mse"), ValueError, "loss='mse' is not valid; choose one of"),
-    ("loss that is none", params(loss=3), ValueError, "loss=3 is neither"),
+    ("loss that is none", params(loss=3), ValueError, "loss=3 is not valid"),
     ("counts below zero", params(loss="poisson"), ValueError, "loss='poisson' needs y >= 0"),
     (
         "gamma of zero",
@@ -119,7 +119,7 @@ PARAMS = [
     ),
     ("unknown transform", params(feature_transform="pca"), ValueError, "feature_transform='pca' is not valid"),
     ("transform class", params(feature_transform=Linear), ValueError, "feature_transform=.*instance"),
-    ("more rows of Q than columns", params(feature_transform=Linear(9)), ValueError, "n_components=9.*4 features"),
+    ("more rows of Q than columns", params(feature_transform=Linear(9)), ValueError, "n_components=9.*use at most 4"),
     (
         "negative lasso",
         params(feature_transform=Diagonal(-1.0)),
@@ -134,9 +134,9 @@ PARAMS = [
     ("unknown seed", params(random_state="x"), ValueError, "'x'"),
     ("one fold", params(cv=1, n_estimators="auto"), ValueError, "cv must be an integer of at least 2, got 1"),
     ("unknown category", params(categorical_features=[7]), ValueError, "categorical_features contains 7"),
-    ("quantile 1", lambda m: Quantile(1.0), ValueError, "quantile must lie strictly between 0 and 1, got 1.0"),
+    ("quantile 1", lambda m: Quantile(1.0), ValueError, "quantile must be strictly between 0 and 1, got 1.0"),
     ("delta 0", lambda m: Huber(0.0), ValueError, "delta must be positive, got 0.0"),
-    ("power 2", lambda m: Tweedie(2.0), ValueError, "power must lie strictly between 1 and 2, got 2.0"),
+    ("power 2", lambda m: Tweedie(2.0), ValueError, "power must be strictly between 1 and 2, got 2.0"),
     ("warm start backwards", params(warm_start=True, n_estimators=1), ValueError, "n_estimators=1 is less than the 2"),
     ("unknown parameter", lambda m: m.set_params(max_depth=3), ValueError, "max_depth"),
 ]

@@ -184,5 +184,5 @@ def test_same_seed_same_numbers(make):
 
 
 def test_synthetic_checks_the_number_of_columns():
-    with pytest.raises(ValueError, match="n_relevant must lie between 0 and n_features=3, got 5"):
+    with pytest.raises(ValueError, match="n_relevant must be between 0 and n_features=3, got 5"):
         make_synthetic(n_features=3)

@@ -131,12 +131,12 @@ def test_registry_names_are_those_of_the_classes():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Quantile(1.0), "quantile must lie strictly between 0 and 1, got 1.0"),
+        (lambda: Quantile(1.0), "quantile must be strictly between 0 and 1, got 1.0"),
         (lambda: Huber(0), "delta must be positive, got 0"),
         (lambda: losses.LogCosh(-1.0), "scale must be positive, got -1.0"),
-        (lambda: Tweedie(2.5), "power must lie strictly between 1 and 2, got 2.5"),
+        (lambda: Tweedie(2.5), "power must be strictly between 1 and 2, got 2.5"),
         (lambda: make_loss("mse"), "loss='mse' is not valid; choose one of"),
-        (lambda: make_loss(3), "loss=3 is neither a name"),
+        (lambda: make_loss(3), "loss=3 is not valid; pass a name"),
     ],
 )
 def test_bad_settings_are_refused(make, message):

@@ -132,7 +132,7 @@ def test_windows_by_name_are_those_by_number():
     numbered = plain(feature_transform=lstm(n_steps=4, windows=[[2, 1, 0]]), random_state=0)
     assert_array_equal(named.fit(frame, y).predict(frame), numbered.fit(X, y).predict(X))
     assert named.feature_transform.windows == {"y": ["lag3", "lag2", "lag1"]}
-    with pytest.raises(ValueError, match="names the column 'lag3', but X has no column names"):
+    with pytest.raises(ValueError, match="contains the column 'lag3', but X has no column names"):
         named.fit(X, y)
 
 
@@ -143,12 +143,12 @@ def test_windows_by_name_are_those_by_number():
         (mlp(learning_rate=0.0), "learning_rate must be positive, got 0.0"),
         (mlp(activation="sine"), "activation='sine' is not valid"),
         (lstm(rest="keep"), "rest must be 'drop' or 'append', got 'keep'"),
-        (lstm(windows=[[0, 1], [2]]), "the same number for each variable"),
-        (lstm(windows=[[0, 9]]), "windows holds .*9.*, which is not a column number below 6"),
+        (lstm(windows=[[0, 1], [2]]), "the same number of columns for each variable"),
+        (lstm(windows=[[0, 9]]), "windows contains .*9.*; use column indices from 0 to 5"),
         (TorchTransform("mlp"), "module must be a torch.nn.Module or build one, got 'mlp'"),
         (TorchTransform(nn.Linear(3, 2)), r"module fails on input of shape \(n_samples, \*\(6,\)\)"),
         (TorchTransform(nn.Flatten(0)), r"must return a tensor \(n_samples, n_components\), got \(12,\)"),
-        (TorchTransform(nn.BatchNorm1d(N_FEATURES)), "BatchNorm1d keeps statistics that are not weights"),
+        (TorchTransform(nn.BatchNorm1d(N_FEATURES)), "BatchNorm1d has statistics that are not weights"),
     ],
 )
 def test_settings_that_cannot_work_are_named(transform, message):

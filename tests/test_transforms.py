@@ -134,7 +134,7 @@ def test_own_transform_learns_and_predicts():
     [
         ("quadratic", "feature_transform='quadratic' is not valid; choose None, 'auto', one of"),
         (Linear(n_components=0), "n_components must be None or an integer of at least 1, got 0"),
-        (Linear(n_components=9), "n_components=9 is more than the 5 features; use at most that"),
+        (Linear(n_components=9), "n_components=9 exceeds the number of features; use at most 5"),
         (Linear(init="random"), "init must be 'identity' or 'supervised', got 'random'"),
         (Linear(group_lasso=-1.0), "group_lasso must not be negative, got -1.0"),
         (Linear(learning_rate=0.0), "learning_rate must be positive, got 0.0"),

@@ -1,8 +1,8 @@
-"""The data of the paper's experiments: four real collections of series and two synthetic ones.
+"""The data sets of the paper: four real collections of time series and two synthetic ones.
 
-All come as long frames with the columns ``unique_id``, ``ds`` and ``y``. Real files are taken from ``data_dir``, from
-the folder that the environment variable ``SOFTBOOST_DATA`` names, or, where neither has them, from their origin: once,
-with a checksum, into the cache of the user. Nothing is read or downloaded on import.
+All are data frames in long format with the columns ``unique_id``, ``ds`` and ``y``. Files are read from ``data_dir`` or
+from the folder in the environment variable ``SOFTBOOST_DATA``. If neither has a file, it is downloaded once from its
+source to the user's cache, and its checksum is verified. Nothing is read or downloaded on import.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EXCHANGE_NAMES = (
 
 
 class DataUnavailableError(OSError):
-    """A file is in no folder that was named and could not be downloaded.
+    """Raised if a file is in none of the folders and cannot be downloaded.
 
     Examples
     --------
@@ -55,20 +55,20 @@ class DataUnavailableError(OSError):
 
 @dataclass(frozen=True)
 class Source:
-    """Where a file comes from, and what it must hold.
+    """Source, checksum and licence of a data file.
 
     Attributes
     ----------
     file : str
-        Name in a data folder, without the ``.gz`` that may follow it there.
+        Name of the file in a data folder, without the extension ``.gz``.
     url : str
-        Its origin.
+        Address to download from.
     sha256 : str
-        Checksum of the content, unpacked.
+        Checksum of the uncompressed content.
     download_sha256 : str
-        Checksum of what the origin sends: the same, or that of a packed file.
+        Checksum of the downloaded file, which may be compressed.
     licence : str
-        Under what terms it is there, and whose it is.
+        Licence and author.
 
     Examples
     --------
@@ -126,17 +126,17 @@ SOURCES: dict[str, Source] = {source.file: source for source in _ROWS}
 
 
 def find_file(name: str, data_dir: str | Path | None = None, download: bool = True) -> Path:
-    """Path of a data file, plain or gzipped, downloaded if it is nowhere else.
+    """Path of a data file, plain or gzipped; the file is downloaded if it is not found.
 
     Parameters
     ----------
     name : str
-        A name of ``SOURCES``.
+        A key of ``SOURCES``.
     data_dir : str, Path or None, default=None
-        Folder to look in. None takes ``SOFTBOOST_DATA`` and, where that is not set, ``data`` and ``../shared/data``
-        below the working folder.
+        Folder to search. None uses ``SOFTBOOST_DATA`` or, if that is not set, the folders ``data`` and
+        ``../shared/data`` relative to the working directory.
     download : bool, default=True
-        Fetch the file from its origin into the cache of the user if no folder has it. Needs the package pooch.
+        Download the file to the user's cache if it is in none of the folders. This needs the package pooch.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def find_file(name: str, data_dir: str | Path | None = None, download: bool = Tr
     Raises
     ------
     DataUnavailableError
-        If the file is not there; the message says where it was looked for and what to do.
+        If the file is not available; the message lists the folders and the fix.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def _downloaded(source: Source, looked: str, advice: str) -> Path:
             path=pooch.os_cache("softboost"),
             progressbar=True,
         )
-    except (OSError, ValueError) as error:  # no network, or another content than the checksum says
+    except (OSError, ValueError) as error:  # no network, or a different checksum
         raise DataUnavailableError(
             f"{source.file} is not in {looked} and could not be downloaded from {source.url} "
             f"({type(error).__name__}); {advice}"
@@ -200,7 +200,7 @@ def _read(name: str, data_dir: str | Path | None) -> bytes:
 
 
 def is_original(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether the file that :func:`find_file` finds holds, unpacked, what its origin publishes."""
+    """Whether the uncompressed content of the file has the checksum of the original."""
     return hashlib.sha256(_read(name, data_dir)).hexdigest() == SOURCES[name].sha256
 
 
@@ -209,7 +209,7 @@ def _read_csv(name: str, data_dir: str | Path | None, **options: Any) -> pd.Data
 
 
 def _long(names: Any, times: Any, values: NDArray[np.float64]) -> pd.DataFrame:
-    """Long frame of series that share their times; values (n_times, n_series)."""
+    """Data frame in long format from series with common times; values (n_times, n_series)."""
     n_times, n_series = values.shape
     return pd.DataFrame(
         {
@@ -231,7 +231,7 @@ def load_exchange(data_dir: str | Path | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``unique_id`` (country), ``ds``, ``y``; 8 series of 7,588 days, in the order of the file. The file holds no
+        ``unique_id`` (country), ``ds``, ``y``; 8 series of 7,588 days, in the order of the file. The file has no
         dates, so ``ds`` counts days from 0.
 
     Notes
@@ -277,7 +277,7 @@ def load_etth2(data_dir: str | Path | None = None) -> pd.DataFrame:
 
 
 def load_weather(data_dir: str | Path | None = None) -> pd.DataFrame:
-    """21 measurements of the weather in Jena every 10 minutes of the year 2020.
+    """21 weather variables measured in Jena every 10 minutes of the year 2020.
 
     Parameters
     ----------
@@ -319,12 +319,12 @@ def load_m4_quarterly(
     data_dir : str, Path or None, default=None
         As in :func:`find_file`.
     part : {"all", "train", "test"}, default="all"
-        The whole series, what the competitors were given, or the next 8 values, which they had to forecast.
+        The whole series, the part given to the competitors, or the 8 values that they had to forecast.
 
     Returns
     -------
     DataFrame
-        ``unique_id`` (``Q1`` to ``Q24000``), ``ds``, ``y``. ``ds`` counts quarters from 1 in every series, and goes on
+        ``unique_id`` (``Q1`` to ``Q24000``), ``ds``, ``y``. ``ds`` counts quarters from 1 in every series and continues
         in the test part.
 
     Notes
@@ -370,7 +370,7 @@ def make_synthetic(
     random_state: int | np.random.Generator | None = None,
     return_weights: bool = False,
 ) -> Any:
-    r"""Series of the paper's eq. (1): few columns that matter among many that do not.
+    r"""Series of eq. (1) of the paper: a few relevant columns among many irrelevant ones.
 
     .. math:: y_{s,t} = \sum_i w_i x_{s,t,i} + \varepsilon_{s,t}, \qquad
               x \sim N(0, 1),\ w_i \sim U(0.5, 1.5),\ \varepsilon \sim N(0, 0.1^2)
@@ -378,13 +378,13 @@ def make_synthetic(
     Parameters
     ----------
     n_series, n_steps : int, default=50 and 196
-        Series, and rows of each.
+        Number of series and number of rows per series.
     n_relevant, n_features : int, default=5 and 50
-        Columns with a weight, shared by all series, and columns in all.
+        Number of relevant columns, whose weights are common to all series, and number of columns.
     noise : float, default=0.1
         Standard deviation of epsilon.
     random_state : int, Generator or None, default=None
-        Seed; the same one gives the same numbers.
+        Seed; the same seed gives the same data.
     return_weights : bool, default=False
         Also return w.
 
@@ -399,7 +399,7 @@ def make_synthetic(
     (9800, 53)
     """
     if not 0 <= n_relevant <= n_features:
-        raise ValueError(f"n_relevant must lie between 0 and n_features={n_features}, got {n_relevant!r}")
+        raise ValueError(f"n_relevant must be between 0 and n_features={n_features}, got {n_relevant!r}")
     rng = np.random.default_rng(random_state)
     weights = np.concatenate([rng.uniform(0.5, 1.5, n_relevant), np.zeros(n_features - n_relevant)])
     frame = _linear_panel(weights, n_relevant, n_series, n_steps, noise, rng)
@@ -413,7 +413,7 @@ def make_feature_recovery(
     random_state: int | np.random.Generator | None = None,
     return_weights: bool = False,
 ) -> Any:
-    """Series whose weights the paper's Table I recovers: 10/21, 7/21 and 4/21, and two columns that do not matter.
+    """Series of Table I of the paper, with weights 10/21, 7/21 and 4/21 and two irrelevant columns.
 
     Parameters
     ----------
@@ -440,7 +440,7 @@ def make_feature_recovery(
 def _linear_panel(
     weights: NDArray[np.float64], n_relevant: int, n_series: int, n_steps: int, noise: float, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Independent normal columns, y linear in them; names say which columns matter."""
+    """Independent normal columns and a linear target; the names of the columns tell which are relevant."""
     X = rng.normal(size=(n_series * n_steps, len(weights)))
     y = X @ weights + rng.normal(scale=noise, size=n_series * n_steps)
     names = [f"relevant_{j + 1}" for j in range(n_relevant)]

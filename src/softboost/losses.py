@@ -1,10 +1,10 @@
-"""Losses: what boosting needs to know about an error measure, one small class each.
+"""Loss functions, one small class each.
 
-A loss compares ``y_true`` with ``raw_prediction``, the sum of the trees before the inverse link. Boosting asks for
-the gradient, whose negative the next tree is fitted to, and for a curvature, with which leaves are refitted where the
-gradient alone would set them wrongly (its sign says nothing of how far to go).
+A loss compares ``y_true`` with ``raw_prediction``, the sum of the trees before the inverse link. Boosting uses the
+gradient, to whose negative the next tree is fitted, and the curvature, with which the leaves are refitted if the
+gradient alone does not determine the step length.
 
-A new loss is one class with ``loss`` and ``gradient`` and one row in ``LOSSES``; every test then runs on it.
+A new loss is one class with ``loss`` and ``gradient`` and one row in ``LOSSES``; all tests of losses then include it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 
 def _weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
-    """Smallest value at which the cumulated weight reaches the share q; the middle of a flat stretch."""
+    """Smallest value at which the cumulative weight reaches the share q; the midpoint if there is an interval."""
     order = np.argsort(values, kind="stable")
     values = values[order]
     weight = np.ones(len(values)) if weight is None else weight[order]
@@ -47,19 +47,19 @@ def _weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
 
 
 class Loss:
-    """Base of all losses; two methods, ``loss`` and ``gradient``, make one of your own.
+    """Base class of losses; a custom loss implements ``loss`` and ``gradient``.
 
     Attributes
     ----------
     refit_leaves : bool
-        Whether leaves are solved again with the curvature after a tree was fitted to the negative gradient.
+        Whether the leaves are refitted with the curvature after a tree was fitted to the negative gradient.
     scales_with_y : bool
-        Whether y may be standardised before boosting: true where the best prediction for ``a y + b`` is ``a`` times
-        the best prediction for y plus ``b``.
+        Whether y may be standardised before boosting. True if the optimal prediction for ``a y + b`` is ``a`` times
+        the optimal prediction for y plus ``b``.
 
     Examples
     --------
-    A cubed error, which cares more for large errors than the square does:
+    A cubed error, which penalises large errors more than the squared error:
 
     >>> import numpy as np
     >>> from softboost import SoftBoostRegressor
@@ -86,7 +86,7 @@ class Loss:
         y_true : ndarray
             Targets, of any shape.
         raw_prediction : ndarray of the same shape
-            Sums of the trees, before the inverse link.
+            Sum of the trees before the inverse link.
 
         Returns
         -------
@@ -95,14 +95,14 @@ class Loss:
         raise NotImplementedError
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
-        """Derivative of the loss with respect to the raw prediction, element by element.
+        """Derivative of the loss with respect to the raw prediction, elementwise.
 
         Parameters
         ----------
         y_true : ndarray
             Targets, of any shape.
         raw_prediction : ndarray of the same shape
-            Sums of the trees, before the inverse link.
+            Sum of the trees before the inverse link.
 
         Returns
         -------
@@ -112,22 +112,22 @@ class Loss:
         raise NotImplementedError
 
     def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
-        """Positive curvature of a quadratic that touches the loss at the raw prediction.
+        """Positive curvature of a quadratic approximation of the loss at the raw prediction.
 
-        Unless a loss says otherwise: the difference quotient of the gradient, or the slope of the line from the
-        gradient to zero at y where that is steeper, so that losses with kinks or without convexity are safe as well.
+        The default is the difference quotient of the gradient, or the slope of the line from the gradient to zero at y
+        if that is steeper. It is therefore safe for losses that have kinks or are not convex.
 
         Parameters
         ----------
         y_true : ndarray
             Targets, of any shape.
         raw_prediction : ndarray of the same shape
-            Sums of the trees, before the inverse link.
+            Sum of the trees before the inverse link.
 
         Returns
         -------
         curvature : ndarray of the same shape
-            Leaves are solved again with it where ``refit_leaves`` is set.
+            Used to refit the leaves if ``refit_leaves`` is True.
         """
         y, raw = np.asarray(y_true, dtype=np.float64), np.asarray(raw_prediction, dtype=np.float64)
         h = 1e-5 * (1.0 + np.abs(raw))
@@ -139,14 +139,14 @@ class Loss:
         return np.maximum(steepest, floor).astype(raw_prediction.dtype)
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
-        """Constant raw prediction of least loss, by damped Newton steps on gradient and curvature.
+        """Constant raw prediction that minimises the loss, computed by damped Newton steps.
 
         Parameters
         ----------
         y_true : ndarray of shape (n_samples,)
             Targets.
         weight : ndarray of shape (n_samples,) or None
-            Weights of the rows; None counts each once.
+            Sample weights; None weights all rows equally.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Loss:
                 value = float(np.sum(weight * self.loss(y_true, np.full_like(y_true, constant))))
             return value if np.isfinite(value) else np.inf
 
-        # the mean is a good start unless the loss has a link
+        # the mean is a good initial value unless the loss has a link
         raw, value = min(((c, cost(c)) for c in (float(np.average(y_true, weights=weight)), 0.0)), key=lambda p: p[1])
         for _ in range(50):
             at = np.full_like(y_true, raw)
@@ -179,7 +179,7 @@ class Loss:
         Parameters
         ----------
         raw_prediction : ndarray
-            Sums of the trees.
+            Sum of the trees.
 
         Returns
         -------
@@ -188,14 +188,14 @@ class Loss:
         return raw_prediction
 
     def rescaled(self, y_true: Array, scale: float) -> Loss:
-        """The same loss for y divided by ``scale``; also the place to take settings from the data.
+        """The equivalent loss for y divided by ``scale``; also sets parameters that depend on the data.
 
         Parameters
         ----------
         y_true : ndarray
-            Targets before the division, from which settings that were left out are taken.
+            Targets before the division; parameters that are None are estimated from them.
         scale : float
-            What they will be divided by.
+            The divisor.
 
         Returns
         -------
@@ -204,7 +204,7 @@ class Loss:
         return self
 
     def check_target(self, y_true: Array) -> None:
-        """Raise ValueError where y is outside what the loss can score.
+        """Raise ValueError if y contains values for which the loss is not defined.
 
         Parameters
         ----------
@@ -218,9 +218,9 @@ class Loss:
         Parameters
         ----------
         y_true, raw_prediction : ndarray of shape (n_outputs, n_samples)
-            Targets, and sums of the trees.
+            Targets and raw predictions.
         weight : ndarray of shape (n_samples,) or None
-            Weights of the rows; None counts each once.
+            Sample weights; None weights all rows equally.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class Loss:
 
 
 class SquaredError(Loss):
-    """Half the squared error, ``(y - f)^2 / 2``: its negative gradient is the residual. Predicts the mean.
+    """Half the squared error, ``(y - f)^2 / 2``. Its negative gradient is the residual. Predicts the mean.
 
     Examples
     --------
@@ -254,7 +254,7 @@ class SquaredError(Loss):
 
 
 class AbsoluteError(Loss):
-    """Absolute error ``|y - f|``: predicts the median and shrugs off outliers.
+    """Absolute error ``|y - f|``. Predicts the median and is robust to outliers.
 
     Examples
     --------
@@ -280,18 +280,18 @@ class AbsoluteError(Loss):
 
 
 def _distance(y_true: Array, raw_prediction: Array) -> Array:
-    """|y - f| kept away from zero, where the quadratic that touches an absolute error would be infinitely steep."""
+    """|y - f| with a positive minimum, because the curvature of the approximation is infinite at zero."""
     distance = np.abs(y_true - raw_prediction)
     return np.maximum(distance, 1e-3 * max(float(distance.mean()), 1e-30))
 
 
 class Quantile(Loss):
-    """Pinball loss: predicts the quantile ``q`` of y.
+    """Pinball loss. Predicts a quantile of y.
 
     Parameters
     ----------
     quantile : float, default=0.5
-        Between 0 and 1; 0.9 is exceeded by one value in ten.
+        The quantile, between 0 and 1; one in ten values exceeds the 0.9 quantile.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class Quantile(Loss):
     def __init__(self, quantile: float = 0.5) -> None:
         if not 0.0 < quantile < 1.0:
             raise ValueError(
-                f"quantile must lie strictly between 0 and 1, got {quantile!r}; use 0.9 for the 90th percentile"
+                f"quantile must be strictly between 0 and 1, got {quantile!r}; use 0.9 for the 90th percentile"
             )
         self.quantile = quantile
 
@@ -330,12 +330,12 @@ class Quantile(Loss):
 
 
 class Huber(Loss):
-    """Squared error near zero, absolute error beyond ``delta``: the mean without its weakness for outliers.
+    """Squared error near zero, absolute error beyond ``delta``. Close to the mean, but robust to outliers.
 
     Parameters
     ----------
     delta : float or None, default=None
-        Where the loss turns linear, in units of y. None takes 1.345 robust standard deviations of y.
+        Error at which the loss becomes linear, in units of y. None uses 1.345 robust standard deviations of y.
 
     Examples
     --------
@@ -349,7 +349,7 @@ class Huber(Loss):
 
     def __init__(self, delta: float | None = None) -> None:
         if delta is not None and not delta > 0:
-            raise ValueError(f"delta must be positive, got {delta!r}; leave it out to take it from the data")
+            raise ValueError(f"delta must be positive, got {delta!r}; use None to estimate it from the data")
         self.delta = delta
 
     def _delta(self) -> float:
@@ -370,7 +370,7 @@ class Huber(Loss):
 
 
 def _robust_scale(y_true: Array) -> float:
-    """Median absolute deviation in units of a normal's standard deviation; that deviation itself where it is zero."""
+    """Median absolute deviation, scaled to a normal distribution; the standard deviation if it is zero."""
     deviation = np.abs(y_true - np.median(y_true, axis=-1, keepdims=True))
     scale = 1.4826 * float(np.median(deviation))
     return scale if scale > 0 else max(float(np.std(y_true)), 1e-30)
@@ -382,7 +382,8 @@ class LogCosh(Loss):
     Parameters
     ----------
     scale : float or None, default=None
-        Where the loss turns from quadratic to linear, in units of y. None takes one robust standard deviation of y.
+        Error at which the loss changes from quadratic to linear, in units of y. None uses one robust standard
+        deviation of y.
 
     Examples
     --------
@@ -396,7 +397,7 @@ class LogCosh(Loss):
 
     def __init__(self, scale: float | None = None) -> None:
         if scale is not None and not scale > 0:
-            raise ValueError(f"scale must be positive, got {scale!r}; leave it out to take it from the data")
+            raise ValueError(f"scale must be positive, got {scale!r}; use None to estimate it from the data")
         self.scale = scale
 
     def _scaled(self, y_true: Array, raw_prediction: Array) -> tuple[float, Array]:
@@ -420,7 +421,7 @@ class LogCosh(Loss):
 
 
 class _LogLinkLoss(Loss):
-    """Losses of a positive mean, predicted through its logarithm."""
+    """Base class of losses with a log link, for a positive mean."""
 
     def inverse_link(self, raw_prediction: Array) -> Array:
         return np.exp(_clipped(raw_prediction))
@@ -431,7 +432,7 @@ class _LogLinkLoss(Loss):
 
 
 def _clipped(raw_prediction: Array) -> Array:
-    """exp of this neither overflows nor vanishes."""
+    """Clip, so that exp neither overflows nor underflows."""
     return np.clip(raw_prediction, -80.0, 80.0)
 
 
@@ -440,7 +441,7 @@ def _log(y_true: Array) -> Array:
 
 
 class Poisson(_LogLinkLoss):
-    """Half the Poisson deviance for counts and rates, y >= 0, with a log link: predictions are positive.
+    """Half the Poisson deviance for counts and rates, y >= 0, with a log link. Predictions are positive.
 
     Examples
     --------
@@ -463,17 +464,17 @@ class Poisson(_LogLinkLoss):
         return np.exp(_clipped(raw_prediction)) - y_true
 
     def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
-        return np.maximum(np.exp(_clipped(raw_prediction)), 0.5 * y_true)  # steps to a y far above stay below two
+        return np.maximum(np.exp(_clipped(raw_prediction)), 0.5 * y_true)  # limits Newton steps to two
 
     def check_target(self, y_true: Array) -> None:
         if np.any(y_true < 0):
             raise ValueError(f"loss='poisson' needs y >= 0, got {float(y_true.min())!r}; use 'squared_error' instead")
         if not np.any(y_true > 0):
-            raise ValueError("loss='poisson' needs at least one positive y, all are zero")
+            raise ValueError("loss='poisson' needs at least one positive y, but all are zero; use 'squared_error'")
 
 
 class Gamma(_LogLinkLoss):
-    """Half the gamma deviance for positive, right-skewed y, with a log link: errors count relative to the level.
+    """Half the gamma deviance for positive, right-skewed y, with a log link. Errors are relative to the mean.
 
     Examples
     --------
@@ -519,7 +520,7 @@ class Tweedie(_LogLinkLoss):
 
     def __init__(self, power: float = 1.5) -> None:
         if not 1.0 < power < 2.0:
-            raise ValueError(f"power must lie strictly between 1 and 2, got {power!r}; 1 is 'poisson', 2 is 'gamma'")
+            raise ValueError(f"power must be strictly between 1 and 2, got {power!r}; 1 is 'poisson', 2 is 'gamma'")
         self.power = power
 
     def _terms(self, y_true: Array, raw_prediction: Array) -> tuple[Array, Array]:
@@ -543,18 +544,18 @@ class Tweedie(_LogLinkLoss):
         if np.any(y_true < 0):
             raise ValueError(f"loss='tweedie' needs y >= 0, got {float(y_true.min())!r}; use 'squared_error' instead")
         if not np.any(y_true > 0):
-            raise ValueError("loss='tweedie' needs at least one positive y, all are zero")
+            raise ValueError("loss='tweedie' needs at least one positive y, but all are zero; use 'squared_error'")
 
 
 class FunctionLoss(Loss):
-    """A user's pair of functions ``(loss, gradient)``, element by element.
+    """A custom loss from a pair of elementwise functions ``(loss, gradient)``.
 
     Parameters
     ----------
     loss : callable
-        Of ``(y_true, raw_prediction)``: the loss of each element.
+        Function of ``(y_true, raw_prediction)`` that returns the loss of each element.
     gradient : callable
-        Of the same: its derivative with respect to the raw prediction.
+        Function of the same arguments that returns the derivative with respect to the raw prediction.
 
     Examples
     --------
@@ -580,12 +581,12 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def make_loss(loss: Any) -> Loss:
-    """A loss from what ``SoftBoostRegressor(loss=...)`` takes.
+    """Create a loss from the parameter ``loss`` of SoftBoostRegressor.
 
     Parameters
     ----------
     loss : str, Loss, object or pair of callables
-        A name of ``LOSSES``, a loss itself, an object with methods ``loss`` and ``gradient``, or two such functions.
+        A key of ``LOSSES``, a Loss, an object with methods ``loss`` and ``gradient``, or a pair of such functions.
 
     Returns
     -------
@@ -607,6 +608,6 @@ def make_loss(loss: Any) -> Loss:
     if callable(getattr(loss, "loss", None)) and callable(getattr(loss, "gradient", None)):
         return FunctionLoss(loss.loss, loss.gradient)
     raise ValueError(
-        f"loss={loss!r} is neither a name, nor an object with methods loss(y_true, raw_prediction) and "
-        "gradient(y_true, raw_prediction), nor a pair of such functions"
+        f"loss={loss!r} is not valid; pass a name, an object with methods loss(y_true, raw_prediction) and "
+        "gradient(y_true, raw_prediction), or a pair of such functions"
     )

@@ -1,12 +1,11 @@
-"""Feature transforms z = phi(x) that are learned inside boosting: the paper's Q and its relatives.
+"""Feature transforms z = phi(x) that are learned during boosting: the paper's Q and its generalisations.
 
-A transform is three pure functions of its parameters ``theta``, a NumPy array: where they start, what z is, and how
-a gradient with respect to z is pulled back to them. Boosting carries theta from round to round and moves it by
-gradient steps together with each new tree. Writing one's own takes no more than these three methods; see
-:class:`Transform` for an example.
+A transform consists of three pure functions of its parameters ``theta``, a NumPy array: the initial parameters, z, and
+the pullback of a gradient from z to theta. Boosting carries theta from round to round and updates it by gradient steps
+together with each new tree. A custom transform implements these three methods; see :class:`Transform` for an example.
 
-:class:`TorchTransform` and the makers ``mlp``, ``rnn``, ``lstm`` and ``cnn`` live here too; asking for one of them
-loads PyTorch, and nothing else does.
+:class:`TorchTransform` and the functions ``mlp``, ``rnn``, ``lstm`` and ``cnn`` are here too; PyTorch is imported only
+when one of them is accessed.
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ def __dir__() -> list[str]:
 
 
 class Transform(BaseEstimator):
-    """Base of all transforms.
+    """Base class of transforms.
 
-    ``X`` is always (n_samples, n_features) here, standardised unless the model was told not to.
+    ``X`` has shape (n_samples, n_features) in all methods and is standardised unless ``standardize=False``.
 
     Parameters
     ----------
     learning_rate : float, default=0.02
-        Step of Adam on theta. Larger steps learn features in fewer rounds but may overshoot.
+        Learning rate of Adam for theta. A larger value learns features in fewer rounds but may overshoot.
     n_steps : int, default=40
-        Gradient steps on tree and transform per boosting round. Fewer than 20 learn little.
+        Number of gradient steps on tree and transform per boosting round. Fewer than 20 learn little.
 
     Examples
     --------
@@ -77,16 +76,16 @@ class Transform(BaseEstimator):
         self.n_steps = n_steps
 
     def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
-        """theta before the first round.
+        """Initial theta, before the first round.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
             Training rows.
         target : ndarray of shape (n_samples, n_outputs)
-            What the first tree will be fitted to.
+            Target of the first tree.
         rng : numpy.random.Generator
-            For starts that are drawn.
+            Random number generator for random initial values.
 
         Returns
         -------
@@ -95,14 +94,14 @@ class Transform(BaseEstimator):
         raise NotImplementedError
 
     def start_weighted(self, X: Array, target: Array, weight: Array | None, rng: np.random.Generator) -> Array:
-        """The same where rows have weights; to be filled in by transforms whose start looks at the rows.
+        """Initial theta for weighted rows; override it if the initial value depends on the rows.
 
         Parameters
         ----------
         X, target, rng
             As in :meth:`start`.
         weight : ndarray of shape (n_samples,) or None
-            Weights of the rows; None counts each once.
+            Sample weights; None weights all rows equally.
 
         Returns
         -------
@@ -111,12 +110,12 @@ class Transform(BaseEstimator):
         return self.start(X, target, rng)
 
     def apply(self, theta: Array, X: Array) -> Array:
-        """The learned features of rows.
+        """Compute the learned features z.
 
         Parameters
         ----------
         theta : ndarray
-            Parameters, of the shape that :meth:`start` gave them.
+            Parameters, in the shape returned by :meth:`start`.
         X : ndarray of shape (n_samples, n_features)
             Rows.
 
@@ -143,14 +142,14 @@ class Transform(BaseEstimator):
         raise NotImplementedError
 
     def project(self, theta: Array, step: float) -> Array:
-        """theta after a proximal step; transforms without a penalty return it unchanged.
+        """Apply a proximal step to theta; transforms without a penalty return theta unchanged.
 
         Parameters
         ----------
         theta : ndarray
             Parameters after a gradient step.
         step : float
-            Size of the step, by which a penalty is multiplied.
+            Size of the gradient step, by which the penalty is multiplied.
 
         Returns
         -------
@@ -174,14 +173,14 @@ class Transform(BaseEstimator):
         return None
 
     def training(self, rng: np.random.Generator) -> Transform:
-        """The transform as the gradient steps of one round see it: itself, unless it is noisy in training (dropout).
+        """The transform during the gradient steps of a round: itself, unless it has noise in training (dropout).
 
-        Every ``pullback`` of what is returned follows an ``apply`` at the same theta and X and belongs to it.
+        Every ``pullback`` of the result follows an ``apply`` with the same theta and X and refers to it.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            For noise.
+            Random number generator for the noise.
 
         Returns
         -------
@@ -190,7 +189,7 @@ class Transform(BaseEstimator):
         return self
 
     def with_columns(self, names: Sequence[str] | None) -> Transform:
-        """The transform with columns that it was given by name counted instead.
+        """The transform with column names replaced by column indices.
 
         Parameters
         ----------
@@ -204,12 +203,12 @@ class Transform(BaseEstimator):
         return self
 
     def with_lags(self, columns: Sequence[int]) -> Transform:
-        """The transform, told which columns of X are the lags of one series; for those that look at a window.
+        """The transform with the given lag columns as its window, for transforms that process a window.
 
         Parameters
         ----------
         columns : sequence of int
-            Numbers of the columns, oldest lag first.
+            Indices of the lag columns of a series, oldest lag first.
 
         Returns
         -------
@@ -218,20 +217,20 @@ class Transform(BaseEstimator):
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What a model file holds of the transform, ready for JSON; theta is kept apart, as the array it is.
+        """Describe the transform for a model file, in JSON values; theta is stored separately as an array.
 
-        See :func:`transform_from_description` for the way back.
+        The inverse is :func:`transform_from_description`.
         """
         params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         return {"class": type(self).__name__, "params": params}
 
     def check(self, n_features: int) -> None:
-        """Raise ValueError where a parameter is out of range.
+        """Raise ValueError if a parameter is out of range.
 
         Parameters
         ----------
         n_features : int
-            Columns of X.
+            Number of columns of X.
         """
         if not self.learning_rate > 0:
             raise ValueError(f"{_name(self)}: learning_rate must be positive, got {self.learning_rate!r}")
@@ -240,16 +239,14 @@ class Transform(BaseEstimator):
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, strings and lists as JSON knows them."""
+    """Convert to the numbers, strings and lists of JSON."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise ValueError(
-        f"a transform with the parameter {value!r} cannot be written to a file; use numbers, strings or lists"
-    )
+    raise ValueError(f"a transform with the parameter {value!r} cannot be saved; use numbers, strings or lists")
 
 
 def _name(transform: Transform) -> str:
@@ -257,7 +254,7 @@ def _name(transform: Transform) -> str:
 
 
 def _shrink_columns(Q: Array, amount: float) -> Array:
-    """Group soft-thresholding: each column of Q loses ``amount`` of its length, or vanishes."""
+    """Group soft-thresholding: reduce the norm of each column of Q by ``amount``, at most to zero."""
     length = np.sqrt((Q**2).sum(axis=0))
     keep = np.where(length > amount, 1.0 - amount / np.maximum(length, 1e-300), 0.0)
     return Q * keep
@@ -269,16 +266,16 @@ class Linear(Transform):
     Parameters
     ----------
     n_components : int or None, default=None
-        Rows of Q. None keeps as many as there are features; one or two are best when rows are few.
+        Number of rows of Q. None uses as many rows as there are features. One or two are best on small data.
     init : {"identity", "supervised"}, default="identity"
-        ``"identity"`` is the paper's start, the first rows of the identity matrix. ``"supervised"`` takes the
-        directions of a partial least squares fit, which is where learning is quickest.
+        ``"identity"`` starts at the first rows of the identity matrix, as in the paper. ``"supervised"`` starts at the
+        directions of partial least squares, from which Q is learned fastest.
     group_lasso : float, default=0.0
-        Penalty on the length of each column of Q. Larger values drop more features altogether.
+        Penalty on the norm of each column of Q. Larger values drop more features.
     learning_rate : float, default=0.02
-        Step of Adam on Q.
+        Learning rate of Adam for Q.
     n_steps : int, default=40
-        Joint gradient steps on tree and Q per boosting round.
+        Number of joint gradient steps on tree and Q per boosting round.
 
     Examples
     --------
@@ -305,7 +302,7 @@ class Linear(Transform):
         self.group_lasso = group_lasso
 
     def start_weighted(self, X: Array, target: Array, weight: Array | None, rng: np.random.Generator) -> Array:
-        if type(self).start is not Linear.start:  # a subclass with a start of its own
+        if type(self).start is not Linear.start:  # a subclass with another initial value
             return self.start(X, target, rng)
         n_features = X.shape[1]
         n_components = n_features if self.n_components is None else min(self.n_components, n_features)
@@ -335,7 +332,7 @@ class Linear(Transform):
             raise ValueError(f"{_name(self)}: n_components must be None or an integer of at least 1, got {n!r}")
         if n is not None and n > n_features:
             raise ValueError(
-                f"{_name(self)}: n_components={n} is more than the {n_features} features; use at most that"
+                f"{_name(self)}: n_components={n} exceeds the number of features; use at most {n_features}"
             )
         if self.init not in ("identity", "supervised"):
             raise ValueError(f"{_name(self)}: init must be 'identity' or 'supervised', got {self.init!r}")
@@ -344,16 +341,16 @@ class Linear(Transform):
 
 
 def _leading_direction(covariance: Array) -> Array:
-    """Left singular vector of the largest singular value, of that length; its largest element is positive."""
+    """Left singular vector times the largest singular value, with a positive largest element."""
     left, values, _ = np.linalg.svd(covariance, full_matrices=False)
     direction = left[:, 0] * values[0]
     return direction if direction[np.argmax(np.abs(direction))] >= 0 else -direction
 
 
 def supervised_directions(X: Array, target: Array, n_components: int, weight: Array | None = None) -> Array:
-    """Rotations of a partial least squares fit of target on X, rows scaled to unit variance of z.
+    """Directions of partial least squares of target on X, scaled to unit variance of z.
 
-    Fewer rows than asked for come out as zeros where X has no further direction that helps.
+    If X has fewer informative directions than ``n_components``, the remaining rows are zero.
     """
     root = np.sqrt(np.ones(len(X), dtype=X.dtype) if weight is None else weight)[:, None]
     centred = (X - np.average(X, axis=0, weights=weight)) * root
@@ -372,7 +369,7 @@ def supervised_directions(X: Array, target: Array, n_components: int, weight: Ar
         loading = Xd.T @ t / (t @ t)
         Xd = Xd - np.outer(t, loading)
         residual = residual - np.outer(t, (residual.T @ t) / (t @ t))
-        rotation = w.copy()  # the direction in the original columns: undo the deflations, last one first
+        rotation = w.copy()  # convert to the original columns by undoing the deflations, last one first
         for w_before, p_before in zip(reversed(weights), reversed(loadings), strict=True):
             rotation -= (p_before @ rotation) * w_before
         weights.append(w)
@@ -383,16 +380,16 @@ def supervised_directions(X: Array, target: Array, n_components: int, weight: Ar
 
 
 class Diagonal(Transform):
-    """Pure feature weighting: z_j = q_j x_j, all weights one at the start.
+    """Feature weighting z_j = q_j x_j; the initial weights are one.
 
     Parameters
     ----------
     group_lasso : float, default=0.0
-        Penalty on the size of each weight. Larger values drop more features altogether.
+        Penalty on the absolute value of each weight. Larger values drop more features.
     learning_rate : float, default=0.02
-        Step of Adam on the weights.
+        Learning rate of Adam for the weights.
     n_steps : int, default=40
-        Joint gradient steps on tree and weights per boosting round.
+        Number of joint gradient steps on tree and weights per boosting round.
 
     Examples
     --------
@@ -432,17 +429,17 @@ TRANSFORMS: dict[str, type[Transform]] = {"diagonal": Diagonal, "linear": Linear
 
 
 def make_transform(feature_transform: Any) -> Transform | None:
-    """A transform from what ``SoftBoostRegressor(feature_transform=...)`` takes.
+    """Create a transform from the parameter ``feature_transform`` of SoftBoostRegressor.
 
     Parameters
     ----------
     feature_transform : None, str or Transform
-        A name of ``TRANSFORMS``, or a transform itself.
+        A key of ``TRANSFORMS``, or a Transform.
 
     Returns
     -------
     transform : Transform or None
-        None stays None: trees on the columns themselves.
+        None for trees on the columns themselves.
 
     Examples
     --------
@@ -460,15 +457,15 @@ def make_transform(feature_transform: Any) -> Transform | None:
 
 
 def transform_from_description(description: dict[str, Any] | None, custom: Transform | None = None) -> Transform | None:
-    """The transform that :meth:`Transform.describe` described; None stays None.
+    """Create a transform from the result of :meth:`Transform.describe`; None gives None.
 
     Parameters
     ----------
     description : dict or None
-        What ``describe`` gave, as a model file holds it.
+        The result of ``describe``, from a model file.
     custom : Transform or None, default=None
-        Where the class is the user's own, or the module of a :class:`TorchTransform` is: the same transform again, as
-        it was passed to the model. A file holds weights, not code.
+        The transform of the saved model, if its class or the module of its :class:`TorchTransform` is not part of
+        softboost. A file contains weights, not code.
 
     Examples
     --------
@@ -484,5 +481,5 @@ def transform_from_description(description: dict[str, Any] | None, custom: Trans
     if name == "TorchTransform":
         return __getattr__(name).from_params(params)
     raise ValueError(
-        f"the model's transform is a {name}, which is not part of softboost; pass the transform when loading"
+        f"the transform of the model is a {name}, which is not part of softboost; pass the transform when loading"
     )

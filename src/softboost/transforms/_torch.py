@@ -1,7 +1,7 @@
-"""Feature transforms written in PyTorch: any module, with or without memory.
+"""Feature transforms in PyTorch: any module, with or without memory.
 
-Boosting sees a transform like every other: theta is the flat vector of the module's parameters, and the gradient that
-the tree gives with respect to z is pulled back to it by autograd. Modules are only called, never trained in place.
+theta is the flat vector of the module's parameters, and autograd pulls the gradient with respect to z back to theta.
+Modules are only called, never trained in place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["TorchTransform", "cnn", "lstm", "mlp", "rnn"]
 
 Array = NDArray[Any]
 Windows = Mapping[str, Sequence[int | str]] | Sequence[Sequence[int | str]]
-# A call puts theta into the module for its duration, and dropout draws from one global generator: one call at a time.
+# A call writes theta into the module, and dropout uses a global generator, so only one call may run at a time.
 _ONE_CALL = threading.RLock()
 N_REFERENCE_ROWS = 256
 
@@ -37,22 +37,22 @@ class TorchTransform(Transform):
     Parameters
     ----------
     module : torch.nn.Module, recipe or callable
-        Maps (n_samples, n_features) to (n_samples, n_components); with ``windows`` it gets (n_samples, n_steps,
-        n_channels). A module starts from the weights it comes with. A callable is given the size of the last axis of
-        its input and builds the module; its weights are then drawn with the model's ``random_state``. Batch
-        normalisation is not supported (its statistics are not weights); use layer normalisation.
+        Maps (n_samples, n_features) to (n_samples, n_components); with ``windows``, its input has shape (n_samples,
+        n_steps, n_channels). A module starts from its own weights. A callable receives the size of the last axis of
+        the input and returns the module; its weights are initialised with the ``random_state`` of the model. Batch
+        normalisation is not supported, because its statistics are not weights; use layer normalisation.
     windows : dict or list of lists, default=None
-        For modules with memory: the columns that are the lags of each variable, oldest first, as
-        ``{"y": ["lag3", "lag2", "lag1"], "load": [...]}`` or ``[[2, 1, 0], [...]]``. One channel per variable, all of
-        the same length. Numbers count the columns of X.
+        For modules with memory: the lag columns of each variable, oldest first, such as
+        ``{"y": ["lag3", "lag2", "lag1"], "load": [...]}`` or ``[[2, 1, 0], [...]]``. Each variable is one channel, and
+        all have the same length. Integers are column indices of X.
     rest : {"drop", "append"}, default="drop"
-        What becomes of columns in no window: they are left out, or join z behind the module's output.
+        Whether columns outside all windows are dropped or appended to the output of the module.
     weight_decay : float, default=0.0
-        Pull of the weights to zero. Larger values keep the transform simpler.
+        L2 penalty on the weights. Larger values give a simpler transform.
     learning_rate : float, default=0.01
-        Step of Adam on the weights.
+        Learning rate of Adam for the weights.
     n_steps : int, default=40
-        Joint gradient steps on tree and weights per boosting round.
+        Number of joint gradient steps on tree and weights per boosting round.
 
     Examples
     --------
@@ -144,11 +144,11 @@ class TorchTransform(Transform):
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> TorchTransform:
-        """The transform from the ``params`` of its description; modules of the user's own cannot be rebuilt."""
+        """Create the transform from the ``params`` of its description; custom modules cannot be rebuilt."""
         if params["module"] is None:
             raise ValueError(
-                "the model's TorchTransform holds a module of your own, and a file holds its weights but not its code; "
-                "pass the transform when loading"
+                "the TorchTransform of the model has a custom module, and the file contains its weights but not its "
+                "code; pass the transform when loading"
             )
         recipe = dict(params["module"])
         return cls(**{**params, "module": NETWORKS[recipe.pop("recipe")](**recipe)})
@@ -165,7 +165,7 @@ class TorchTransform(Transform):
             return int(column)
         if names is None or column not in list(names):
             where = "X has no column names" if names is None else f"X has {list(names)}"
-            raise ValueError(f"{_name(self)}: windows names the column {column!r}, but {where}")
+            raise ValueError(f"{_name(self)}: windows contains the column {column!r}, but {where}")
         return list(names).index(column)
 
     def _check_windows(self, n_features: int) -> None:
@@ -174,20 +174,20 @@ class TorchTransform(Transform):
         windows = self._window_lists()
         if not windows or not windows[0] or len({len(window) for window in windows}) > 1:
             raise ValueError(
-                f"{_name(self)}: windows must list columns, the same number for each variable, got {self.windows!r}"
+                f"{_name(self)}: windows must list the same number of columns for each variable, got {self.windows!r}"
             )
         for column in np.ravel(windows):
             if not isinstance(column, (int, np.integer)) or not 0 <= column < n_features:
                 raise ValueError(
-                    f"{_name(self)}: windows holds {column!r}, which is not a column number below {n_features}"
+                    f"{_name(self)}: windows contains {column!r}; use column indices from 0 to {n_features - 1}"
                 )
 
     def _inputs(self, X: Array) -> Tensor:
-        """What the module is given: the columns, or (n_samples, n_steps, n_channels) of the windows."""
+        """Input of the module: the columns, or the windows as (n_samples, n_steps, n_channels)."""
         if self.windows is not None:
             X = X[:, np.array(self._window_lists()).T]
         elif isinstance(self.module, Network) and self.module.has_memory:
-            X = X[:, :, None]  # all columns, in their order, are the lags of one variable
+            X = X[:, :, None]  # all columns are the lags of one variable, in their order
         return torch.from_numpy(np.ascontiguousarray(X))
 
     def _with_rest(self, z: Array, X: Array) -> Array:
@@ -199,7 +199,7 @@ class TorchTransform(Transform):
     # -- the module ------------------------------------------------------------------------------------------------
 
     def _fresh(self, n_features: int) -> nn.Module:
-        """A module of our own, with the weights to start from; recipes and callables draw them."""
+        """A copy of the module with initial weights; recipes and callables draw them."""
         if isinstance(self.module, nn.Module):
             module = copy.deepcopy(self.module)
         else:
@@ -212,7 +212,7 @@ class TorchTransform(Transform):
         return module
 
     def _built(self, n_features: int) -> nn.Module:
-        """The module whose weights a call replaces; kept, as building one costs more than calling it."""
+        """The module whose weights a call replaces; cached, because building it is slower than calling it."""
         recipe = list(vars(self.module).values()) if isinstance(self.module, Network) else None
         key = n_features, id(self.module), recipe, None if self.windows is None else self._window_lists()
         kept: tuple[Any, nn.Module] | None = self.__dict__.get("_kept")
@@ -227,7 +227,7 @@ class TorchTransform(Transform):
         return state
 
     def _tensors(self, theta: Array, n_features: int, learn: bool) -> dict[str, Tensor]:
-        """theta cut into the module's parameters."""
+        """Split theta into the parameters of the module."""
         flat = torch.from_numpy(np.array(theta))
         tensors, at = {}, 0
         for name, p in self._built(n_features).named_parameters():
@@ -236,7 +236,7 @@ class TorchTransform(Transform):
         return tensors
 
     def _forward(self, tensors: dict[str, Tensor], X: Array, seed: int | None) -> Tensor:
-        """The module's output; with a seed as in training, dropout on, else as in prediction."""
+        """Output of the module; with a seed in training mode (dropout), else in evaluation mode."""
         inputs = self._inputs(X)
         with _ONE_CALL:
             module = self._built(X.shape[1])
@@ -252,8 +252,8 @@ class TorchTransform(Transform):
         for part in module.modules():
             if getattr(part, "track_running_stats", False):
                 raise ValueError(
-                    f"{_name(self)}: {type(part).__name__} keeps statistics that are not weights; "
-                    "use torch.nn.LayerNorm, or track_running_stats=False"
+                    f"{_name(self)}: {type(part).__name__} has statistics that are not weights; "
+                    "use torch.nn.LayerNorm or track_running_stats=False"
                 )
         X = np.zeros((2, n_features))
         theta = np.concatenate([np.zeros(0), *[p.numpy().ravel().astype(np.float64) for p in module.parameters()]])
@@ -271,7 +271,7 @@ class TorchTransform(Transform):
 
 
 class _Training(Transform):
-    """A TorchTransform during the steps of one round: dropout on, and each pullback through the graph of its apply."""
+    """A TorchTransform during the steps of a round, with dropout; ``pullback`` uses the graph of ``apply``."""
 
     def __init__(self, of: TorchTransform, rng: np.random.Generator) -> None:
         super().__init__(of.learning_rate, of.n_steps)
@@ -296,8 +296,8 @@ class _Training(Transform):
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """PyTorch's generator at a seed of ours, and back where it was afterwards."""
-    generator = torch.default_generator  # torch.manual_seed would also reach for accelerators
+    """Seed PyTorch's generator and restore its state afterwards."""
+    generator = torch.default_generator  # torch.manual_seed would also initialise accelerators
     before = generator.get_state()
     generator.manual_seed(seed)
     try:
@@ -322,18 +322,18 @@ def mlp(
     dropout: float = 0.0,
     **params: Any,
 ) -> TorchTransform:
-    """A multi-layer perceptron as the transform.
+    """A transform by a multi-layer perceptron.
 
     Parameters
     ----------
     n_components : int, default=4
-        Components of z.
+        Number of components of z.
     hidden : sequence of int, default=(16,)
-        Units of each hidden layer. More units follow more shapes and need more rows.
+        Number of units of each hidden layer. More units represent more shapes and need more rows.
     activation : {"tanh", "relu", "gelu"}, default="tanh"
-        What bends each layer's output; "tanh" is smooth and bounded, "relu" and "gelu" are not bounded.
+        Activation function; "tanh" is smooth and bounded, "relu" and "gelu" are unbounded.
     dropout : float, default=0.0
-        Share of hidden units left out at random in every training step.
+        Share of hidden units dropped in every training step.
     **params
         ``windows`` (flattened), ``weight_decay``, ``learning_rate`` and ``n_steps`` of :class:`TorchTransform`.
 
@@ -351,19 +351,19 @@ def mlp(
 def rnn(
     n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
 ) -> TorchTransform:
-    """A simple recurrent network over a window of lags as the transform; z is made of its last state.
+    """A transform by a recurrent network on a window of lags; z is computed from its last state.
 
     Parameters
     ----------
     n_components : int, default=4
-        Components of z.
+        Number of components of z.
     n_hidden, n_layers : int, default=8 and 1
-        Size of the state, and layers on top of each other.
+        Size of the state and number of layers.
     dropout : float, default=0.0
-        Share of the state left out at random in every training step.
+        Share of the state dropped in every training step.
     **params
         ``windows``, ``rest``, ``weight_decay``, ``learning_rate`` and ``n_steps`` of :class:`TorchTransform`. Without
-        ``windows`` all columns, in their order, count as the lags of one variable, oldest first.
+        ``windows``, all columns are taken as the lags of one variable, oldest first.
 
     Examples
     --------
@@ -379,16 +379,16 @@ def rnn(
 def lstm(
     n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
 ) -> TorchTransform:
-    """A long short-term memory over a window of lags as the transform; z is made of its last state.
+    """A transform by a long short-term memory network on a window of lags; z is computed from its last state.
 
     Parameters
     ----------
     n_components : int, default=4
-        Components of z.
+        Number of components of z.
     n_hidden, n_layers : int, default=8 and 1
-        Size of the state, and layers on top of each other.
+        Size of the state and number of layers.
     dropout : float, default=0.0
-        Share of the state left out at random in every training step.
+        Share of the state dropped in every training step.
     **params
         As in :func:`rnn`.
 
@@ -409,19 +409,18 @@ def cnn(
     dropout: float = 0.0,
     **params: Any,
 ) -> TorchTransform:
-    """Causal convolutions over a window of lags as the transform; z is made of their mean and their last step.
+    """A transform by causal convolutions on a window of lags; z is computed from their mean and their last step.
 
     Parameters
     ----------
     n_components : int, default=4
-        Components of z.
+        Number of components of z.
     n_channels, kernel_size, n_layers : int, default=8, 3 and 1
-        Patterns that are looked for, steps that each spans, and layers, each reaching twice as far back as the one
-        before.
+        Number of filters, length of each filter, and number of layers; the dilation doubles with each layer.
     activation : {"tanh", "relu", "gelu"}, default="tanh"
-        What bends each layer's output; "tanh" is smooth and bounded, "relu" and "gelu" are not bounded.
+        Activation function; "tanh" is smooth and bounded, "relu" and "gelu" are unbounded.
     dropout : float, default=0.0
-        Share of channels left out at random in every training step.
+        Share of channels dropped in every training step.
     **params
         As in :func:`rnn`.
 

@@ -1,4 +1,4 @@
-"""Small modules that are a good start: perceptrons, recurrent networks and convolutions over a window of lags."""
+"""Small networks: perceptrons, recurrent networks, and convolutions on a window of lags."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "ge
 
 
 class Network(BaseEstimator):
-    """How to build a module once the columns are known: parameters that clone, search and go into a file.
+    """Parameters of a module that is built once the columns are known; supports clone, grid search and saving.
 
-    ``build`` takes the shape of one row of input and returns a module whose last layer is ``out``, a torch.nn.Linear.
+    ``build`` receives the shape of an input row and returns a module whose last layer is ``out``, a torch.nn.Linear.
     """
 
     has_memory = False
@@ -93,9 +93,9 @@ class Cnn(Network):
         layers: list[nn.Module] = [_ChannelsFirst()]
         width = shape[-1]
         for layer in range(self.n_layers):
-            reach = 2**layer  # later layers look further back
+            reach = 2**layer  # dilation
             layers += [
-                nn.ConstantPad1d(((self.kernel_size - 1) * reach, 0), 0.0),  # a step sees itself and those before it
+                nn.ConstantPad1d(((self.kernel_size - 1) * reach, 0), 0.0),  # causal
                 nn.Conv1d(width, self.n_channels, self.kernel_size, dilation=reach),
                 _activation(self.activation),
             ]
@@ -105,7 +105,7 @@ class Cnn(Network):
 
 
 class _Headed(nn.Module):
-    """A body, and a linear layer that makes z of it."""
+    """A body and a linear layer that computes z from its output."""
 
     def __init__(self, body: nn.Module, width: int, n_components: int) -> None:
         super().__init__()
@@ -142,10 +142,10 @@ NETWORKS: dict[str, type[Network]] = {"Mlp": Mlp, "Recurrent": Recurrent, "Cnn":
 
 
 def standardise_output(module: Any, inputs: Tensor) -> None:
-    """Scale the last layer so that z starts with mean zero and unit variance, which is what the trees expect.
+    """Scale the last layer so that z initially has mean zero and unit variance, as the trees expect.
 
-    On rows of independent standard columns, not on those of the fit: where the transform starts then depends on the
-    seed alone.
+    The scale is computed on rows of independent standard normal columns instead of the training rows, so that the
+    initial transform depends only on the seed.
     """
     module.eval()
     z = module(inputs.to(torch.float32))
