@@ -432,6 +432,26 @@ def test_ensemble_refuses_arrays_that_do_not_fit(change, message):
         _kernels.pack_ensemble(np.float64, **{**arrays, **change})
 
 
+def test_python_and_the_extension_share_one_limit_of_depth():
+    def one_tree(depth):
+        n_leaves = 2**depth
+        return {
+            "offset": np.zeros(1), "scale": np.ones(1), "intercept": np.zeros(1), "coefficients": np.zeros((1, 1)),
+            "depth": np.array([depth]), "linear": np.array([0]), "n_columns": np.array([1]), "columns": np.array([0]),
+            "gate_weights": np.ones(n_leaves - 1), "gate_bias": np.zeros(n_leaves - 1), "leaf": np.ones(n_leaves),
+        }  # fmt: skip
+
+    deepest = _kernels.MAX_DEPTH
+    assert_near(_kernels.pack_ensemble(np.float64, **one_tree(deepest)).predict(np.ones((2, 1)), 1), 1.0, 1e-12)
+    for depth in (0, deepest + 1):
+        with pytest.raises(ValueError, match="depth outside 1 to MAX_DEPTH"):
+            _kernels.pack_ensemble(np.float64, **one_tree(depth))
+        with pytest.raises(ValueError, match=f"depth must be between 1 and {deepest}, got {depth}"):
+            _kernels.leaf_probabilities(np.ones((1, 2)), np.ones((2**depth - 1, 1)), np.ones(2**depth - 1), depth)
+    with pytest.raises(ValueError, match=f"depth must be an integer from 1 to {deepest}, got {deepest + 1}"):
+        helpers.plain(depth=deepest + 1).fit(np.ones((4, 1)), np.arange(4.0))
+
+
 # -- any thread count, any instruction set -----------------------------------------------------------------------------
 
 

@@ -34,7 +34,7 @@ class PackedEnsemble {
     bias_start_.assign(1, 0);
     leaf_start_.assign(1, 0);
     for (int64_t k = 0; k < n_trees; ++k) {
-      require(depth_[k] >= 1 && depth_[k] <= 12, "ensemble: depth outside 1 to 12");
+      require(depth_[k] >= 1 && depth_[k] <= kMaxDepth, "ensemble: depth outside 1 to MAX_DEPTH");
       const int64_t width = n_columns.data()[k], leaves = int64_t{1} << depth_[k];
       require(width >= 0 && width <= n_inputs, "ensemble: more columns than inputs");
       column_start_.push_back(column_start_.back() + width);

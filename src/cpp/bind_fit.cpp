@@ -118,13 +118,13 @@ void register_fit(nb::module_& m, const char* bins_name) {
         const size_t n_outputs = target.shape(0), n = target.shape(1);
         std::vector<T> output(n_outputs * n);
         std::vector<double> trace(static_cast<size_t>(settings.n_steps) + 1);
-        const TreePointers<T> tree{depth,
-                                   n_components,
-                                   size(n_outputs),
-                                   gate_weights.data(),
-                                   gate_bias.data(),
-                                   leaf_values.data(),
-                                   leaf_weights ? leaf_weights->data() : nullptr};
+        const TreeView<T> tree{depth,
+                               n_components,
+                               size(n_outputs),
+                               gate_weights.data(),
+                               gate_bias.data(),
+                               leaf_values.data(),
+                               leaf_weights ? leaf_weights->data() : nullptr};
         run_interruptibly([&](Interrupt* interrupt) {
           kernels<T>().fit_joint(x.data(), target.data(), pointer(weight), size(x.shape(0)), size(n), settings,
                                  n_threads, interrupt, tree, q.data(), output.data(), trace.data());

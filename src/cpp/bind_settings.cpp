@@ -1,9 +1,10 @@
-// How trees are fitted: the settings of the kernels.
+// How trees are fitted: the settings of the kernels, and the depth that no tree exceeds.
 #include "bindings.hpp"
 
 namespace softboost {
 
 void bind_settings(nb::module_& m) {
+  m.attr("MAX_DEPTH") = kMaxDepth;
   nb::class_<GreedySettings>(m, "GreedySettings")
       .def(nb::init<>())
       .def_rw("depth", &GreedySettings::depth)

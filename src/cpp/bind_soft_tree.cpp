@@ -6,16 +6,15 @@ namespace softboost {
 namespace {
 
 template <typename T>
-TreePointers<T> tree_view(int depth, size_t n_components, size_t n_outputs, const T* gate_weights, const T* gate_bias,
-                          const T* leaf_values, const T* leaf_weights) {
-  // the kernels that take a view from here only read it
+TreeView<const T> view(int depth, const In2<T>& z, const In2<T>& gate_weights, const In1<T>& gate_bias,
+                       const In2<T>& leaf_values, const std::optional<In3<T>>& leaf_weights) {
   return {depth,
-          size(n_components),
-          size(n_outputs),
-          const_cast<T*>(gate_weights),
-          const_cast<T*>(gate_bias),
-          const_cast<T*>(leaf_values),
-          const_cast<T*>(leaf_weights)};
+          size(z.shape(0)),
+          size(leaf_values.shape(1)),
+          gate_weights.data(),
+          gate_bias.data(),
+          leaf_values.data(),
+          leaf_weights ? leaf_weights->data() : nullptr};
 }
 
 template <typename T>
@@ -39,8 +38,7 @@ void register_soft_tree(nb::module_& m) {
          std::optional<In3<T>> leaf_weights, int n_threads) {
         const size_t n = z.shape(1), n_outputs = leaf_values.shape(1);
         std::vector<T> out(n_outputs * n);
-        const auto tree = tree_view<T>(depth, z.shape(0), n_outputs, gate_weights.data(), gate_bias.data(),
-                                       leaf_values.data(), leaf_weights ? leaf_weights->data() : nullptr);
+        const auto tree = view<T>(depth, z, gate_weights, gate_bias, leaf_values, leaf_weights);
         {
           nb::gil_scoped_release release;
           kernels<T>().tree_output(tree, z.data(), size(n), n_threads, out.data());
@@ -57,8 +55,7 @@ void register_soft_tree(nb::module_& m) {
         const size_t n_leaves = size_t{1} << depth, n_nodes = n_leaves - 1;
         std::vector<T> gw(n_nodes * m_), gb(n_nodes), gl(n_leaves * n_outputs),
             gs(leaf_weights ? n_leaves * n_outputs * m_ : 0), gz(m_ * n);
-        const auto tree = tree_view<T>(depth, m_, n_outputs, gate_weights.data(), gate_bias.data(), leaf_values.data(),
-                                       leaf_weights ? leaf_weights->data() : nullptr);
+        const auto tree = view<T>(depth, z, gate_weights, gate_bias, leaf_values, leaf_weights);
         {
           nb::gil_scoped_release release;
           kernels<T>().tree_gradients(tree, z.data(), grad_output.data(), size(n), n_threads, gw.data(), gb.data(),

@@ -5,7 +5,7 @@
 NB_MODULE(_core, m) {
   m.doc() = "Compiled kernels of softboost; use softboost._kernels instead.";
   nanobind::set_leak_warnings(false);   // a model held by a global at exit is no leak worth a page on stderr
-  softboost::bind_settings(m);          // GreedySettings, JointSettings, TransformKind
+  softboost::bind_settings(m);          // MAX_DEPTH, GreedySettings, JointSettings, TransformKind
   softboost::bind_soft_tree(m);         // leaf_probabilities, tree_output, tree_gradients
   softboost::bind_fit(m);               // bin_columns, fit_greedy, boost_greedy, fit_joint
   softboost::bind_linear(m);            // moments, linear_outputs

@@ -302,13 +302,13 @@ class GreedyFitter {
     // z of this tree: its own few columns, gathered, so that the tree is a dense one on them
     std::vector<T> z(static_cast<size_t>(n_used * n_));
     for (int64_t a = 0; a < n_used; ++a) std::copy_n(x_ + c.columns[a] * n_, n_, z.data() + a * n_);
-    const DenseTree<T> tree{c.depth,
-                            n_used,
-                            n_outputs_,
-                            result.gate_weights.data(),
-                            result.gate_bias.data(),
-                            result.leaf_values.data(),
-                            options_.linear_leaves ? result.leaf_weights.data() : nullptr};
+    const TreeView<const T> tree{c.depth,
+                                 n_used,
+                                 n_outputs_,
+                                 result.gate_weights.data(),
+                                 result.gate_bias.data(),
+                                 result.leaf_values.data(),
+                                 options_.linear_leaves ? result.leaf_weights.data() : nullptr};
     tree_output(tree, z.data(), n_, n_threads_, result.output.data());
   }
 

@@ -52,9 +52,10 @@ class JointFitter {
 
   // q: (n_components, n_inputs), (n_inputs,) or unused; output (n_outputs, n_samples) is that of the final tree.
   // loss_trace (n_steps + 1,) gets the loss before each step and at the end.
-  void run(int depth, int64_t n_components, int64_t n_outputs, T* q, T* gate_weights, T* gate_bias, T* leaf_values,
-           T* leaf_weights, T* output, double* loss_trace) {
-    tree_ = DenseTree<T>{depth, n_components, n_outputs, gate_weights, gate_bias, leaf_values, leaf_weights};
+  void run(const TreeView<T>& tree, T* q, T* output, double* loss_trace) {
+    T *gate_weights = tree.gate_weights, *gate_bias = tree.gate_bias;
+    T *leaf_values = tree.leaf_values, *leaf_weights = tree.leaf_weights;
+    tree_ = {tree.depth, tree.n_components, tree.n_outputs, gate_weights, gate_bias, leaf_values, leaf_weights};
     given_q_ = q;
     leaf_values_ = leaf_values;
     leaf_weights_ = leaf_weights;
@@ -102,10 +103,10 @@ class JointFitter {
   bool learns_transform() const { return options_.learn_transform && options_.transform != TransformKind::identity; }
 
   void allocate() {
-    const int64_t m = tree_.n_components, o = tree_.n_outputs, leaves = tree_.n_leaves();
+    const int64_t m = tree_.n_components, o = tree_.n_outputs, leaves = leaf_count(tree_);
     const int depth = tree_.depth;
-    sizes_[0] = tree_.n_nodes() * m;
-    sizes_[1] = tree_.n_nodes();
+    sizes_[0] = node_count(tree_) * m;
+    sizes_[1] = node_count(tree_);
     sizes_[2] = leaves * o;
     sizes_[3] = leaf_weights_ ? leaves * o * m : 0;
     input_stride_ = round_up(n_inputs_, Lanes<T>::count);
@@ -115,8 +116,8 @@ class JointFitter {
     n_parameters_ = sizes_[0] + sizes_[1] + sizes_[2] + sizes_[3] + sizes_[4];
     n_basis_ = leaves * (1 + (leaf_weights_ ? m : 0));
     blocks_.clear();
-    composed_ = leaf_weights_ == nullptr && (options_.transform != TransformKind::linear || m > tree_.n_nodes());
-    composed_gates_.resize(static_cast<size_t>(composed_ ? tree_.n_nodes() * input_stride_ : 0));
+    composed_ = leaf_weights_ == nullptr && (options_.transform != TransformKind::linear || m > node_count(tree_));
+    composed_gates_.resize(static_cast<size_t>(composed_ ? node_count(tree_) * input_stride_ : 0));
     take_q();
     for (int64_t b = 0; b < n_blocks_; ++b) {
       const int64_t n = std::min(kBlockRows, n_ - b * kBlockRows);
@@ -164,7 +165,7 @@ class JointFitter {
         block.z.assign(static_cast<size_t>(tree_.n_components * stride), T(0));
       block.grad_z.assign(static_cast<size_t>(tree_.n_components * stride), T(0));
     } else {
-      block.grad_composed.resize(static_cast<size_t>(tree_.n_nodes() * input_stride_));
+      block.grad_composed.resize(static_cast<size_t>(node_count(tree_) * input_stride_));
     }
     if (options_.solve_leaves) {
       block.basis.assign(static_cast<size_t>(n_basis_ * stride), T(0));
@@ -201,7 +202,7 @@ class JointFitter {
 
   // composed_gates_ (n_nodes, input_stride_) = W Q
   void compose_gates() {
-    const int64_t n_nodes = tree_.n_nodes(), m = tree_.n_components;
+    const int64_t n_nodes = node_count(tree_), m = tree_.n_components;
     if (options_.transform == TransformKind::linear) {
       multiply(tree_.gate_weights, m, n_nodes, m, q_, input_stride_, input_stride_, static_cast<const T*>(nullptr),
                composed_gates_.data(), input_stride_);
@@ -215,7 +216,7 @@ class JointFitter {
 
   // gradients of W and Q from that of W Q, which is at `composed`, rows input_stride_ apart
   void pull_back_composed(const T* composed, T* grad_gate_weights, T* grad_q) {
-    const int64_t n_nodes = tree_.n_nodes(), m = tree_.n_components;
+    const int64_t n_nodes = node_count(tree_), m = tree_.n_components;
     if (options_.transform == TransformKind::linear) {
       multiply_transposed(composed, input_stride_, n_nodes, q_, input_stride_, m, input_stride_, grad_gate_weights, m);
       if (!learns_transform()) return;
@@ -241,7 +242,7 @@ class JointFitter {
   void gates_forward(Block& block, int64_t n) const {
     const int64_t stride = block.tree.stride, padded = round_up(n, Lanes<T>::count);
     if (composed_) {
-      multiply(composed_gates_.data(), input_stride_, tree_.n_nodes(), n_inputs_, block.x.data(), stride, padded,
+      multiply(composed_gates_.data(), input_stride_, node_count(tree_), n_inputs_, block.x.data(), stride, padded,
                tree_.gate_bias, block.tree.right.data(), stride);
       block.tree.forward_from_logits(tree_.depth, n);
       return;
@@ -268,7 +269,7 @@ class JointFitter {
       for (int64_t o = 0; o < tree_.n_outputs; ++o) {
         T* out = output_.data() + o * n_ + begin;
         std::fill_n(out, n, T(0));
-        for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
+        for (int64_t leaf = 0; leaf < leaf_count(tree_); ++leaf) {
           const T* reach = block.tree.memberships.data() + leaf * stride;
           leaf_output(tree_, leaf, o, z_of(block), stride, n, block.value.data());
           const T* value = block.value.data();
@@ -280,8 +281,8 @@ class JointFitter {
   }
 
   void fill_gram(Block& block, int64_t begin, int64_t n) const {
-    const int64_t stride = block.tree.stride, per_leaf = n_basis_ / tree_.n_leaves();
-    for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
+    const int64_t stride = block.tree.stride, per_leaf = n_basis_ / leaf_count(tree_);
+    for (int64_t leaf = 0; leaf < leaf_count(tree_); ++leaf) {
       const T* reach = block.tree.memberships.data() + leaf * stride;
       T* constant = block.basis.data() + leaf * per_leaf * stride;
       if (weight_) {
@@ -309,11 +310,11 @@ class JointFitter {
     for (int64_t b = 1; b < n_blocks_; ++b)
       for (size_t j = 0; j < total.size(); ++j) total[j] += blocks_[static_cast<size_t>(b)].gram[j];
     cholesky_.compute(total.data(), n_basis_, options_.ridge, interrupt_);
-    const int64_t per_leaf = n_basis_ / tree_.n_leaves(), n_outputs = tree_.n_outputs;
+    const int64_t per_leaf = n_basis_ / leaf_count(tree_), n_outputs = tree_.n_outputs;
     solution_.resize(static_cast<size_t>(n_basis_));
     for (int64_t o = 0; o < n_outputs; ++o) {
       cholesky_.solve(total.data() + n_basis_ * n_basis_ + o * n_basis_, solution_.data());
-      for (int64_t leaf = 0; leaf < tree_.n_leaves(); ++leaf) {
+      for (int64_t leaf = 0; leaf < leaf_count(tree_); ++leaf) {
         leaf_values_[leaf * n_outputs + o] = static_cast<T>(solution_[leaf * per_leaf]);
         for (int64_t a = 0; a + 1 < per_leaf; ++a)
           leaf_weights_[(leaf * n_outputs + o) * tree_.n_components + a] =
@@ -351,7 +352,7 @@ class JointFitter {
       T* gate_bias = gate_weights + sizes_[0];
       T* leaf_values = gate_bias + sizes_[1];
       T* leaf_weights = leaf_values + sizes_[2];
-      T* grad_logit = block.buffer.data() + (2 * tree_.n_leaves() + 1) * stride;
+      T* grad_logit = block.buffer.data() + (2 * leaf_count(tree_) + 1) * stride;
       std::fill(block.grad_z.begin(), block.grad_z.end(), T(0));
       backward_to_logits(tree_, block.tree, z_of(block), stride, block.grad_output.data(), stride, n,
                          block.buffer.data(), grad_logit, leaf_values, leaf_weights, block.grad_z.data(), stride);
@@ -361,13 +362,13 @@ class JointFitter {
         if (learns_transform()) pull_back(block, n, leaf_weights + sizes_[3]);
         return;
       }
-      for (int64_t node = 0; node < tree_.n_nodes(); ++node) {
+      for (int64_t node = 0; node < node_count(tree_); ++node) {
         T total = 0;
         SB_SIMD_SUM(total)
         for (int64_t i = 0; i < n; ++i) total += grad_logit[node * stride + i];
         gate_bias[node] = total;
       }
-      multiply(grad_logit, stride, tree_.n_nodes(), n, block.rows.data(), input_stride_, input_stride_,
+      multiply(grad_logit, stride, node_count(tree_), n, block.rows.data(), input_stride_, input_stride_,
                static_cast<const T*>(nullptr), block.grad_composed.data(), input_stride_);
     });
     const int64_t n_summed = static_cast<int64_t>(blocks_[0].gradient.size());
@@ -414,7 +415,7 @@ class JointFitter {
   int n_threads_;
   Interrupt* interrupt_;
   T inverse_total_;
-  DenseTree<T> tree_{};
+  TreeView<const T> tree_{};
   T* given_q_ = nullptr;
   T* q_ = nullptr;
   T* leaf_values_ = nullptr;

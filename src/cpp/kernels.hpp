@@ -9,8 +9,8 @@ template <typename T>
 struct Kernels {
   void (*leaf_probabilities)(const T* z, const T* gate_weights, const T* gate_bias, int64_t n_samples,
                              int64_t n_components, int depth, int n_threads, T* out);
-  void (*tree_output)(const TreePointers<T>& tree, const T* z, int64_t n_samples, int n_threads, T* out);
-  void (*tree_gradients)(const TreePointers<T>& tree, const T* z, const T* grad_output, int64_t n_samples,
+  void (*tree_output)(const TreeView<const T>& tree, const T* z, int64_t n_samples, int n_threads, T* out);
+  void (*tree_gradients)(const TreeView<const T>& tree, const T* z, const T* grad_output, int64_t n_samples,
                          int n_threads, T* grad_gate_weights, T* grad_gate_bias, T* grad_leaf_values,
                          T* grad_leaf_weights, T* grad_z);
   void (*bin_columns)(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
@@ -22,8 +22,8 @@ struct Kernels {
                        const GreedySettings& settings, int n_rounds, double learning_rate, int n_threads,
                        Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out);
   void (*fit_joint)(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
-                    const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreePointers<T>& tree,
-                    T* q, T* output, double* loss_trace);
+                    const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreeView<T>& tree, T* q,
+                    T* output, double* loss_trace);
   void (*predict)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*predict_each)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*column_effects)(const Ensemble<T>& ensemble, const T* rows, const T* weight, int64_t n_samples, int n_threads,

@@ -11,20 +11,14 @@ namespace SB_ISA {
 
 inline int64_t leaf_count(int depth) { return int64_t{1} << depth; }
 
-// A view of one tree. leaf_weights may be null: then leaves are constant.
 template <typename T>
-struct DenseTree {
-  int depth;
-  int64_t n_components;
-  int64_t n_outputs;
-  const T* gate_weights;  // (n_nodes, n_components)
-  const T* gate_bias;     // (n_nodes,)
-  const T* leaf_values;   // (n_leaves, n_outputs)
-  const T* leaf_weights;  // (n_leaves, n_outputs, n_components) or null
-
-  int64_t n_leaves() const { return leaf_count(depth); }
-  int64_t n_nodes() const { return leaf_count(depth) - 1; }
-};
+int64_t leaf_count(const TreeView<T>& tree) {
+  return leaf_count(tree.depth);
+}
+template <typename T>
+int64_t node_count(const TreeView<T>& tree) {
+  return leaf_count(tree.depth) - 1;
+}
 
 // out[leaf] = product of the gate sides on the path to that leaf; rows of all three are `stride` apart.
 // Works in place from one level to the next, last parent first, so a parent is read before it is overwritten.
@@ -76,8 +70,8 @@ struct TreeBlock {
       : stride(round_up(max_rows, 16)), right(static_cast<size_t>((leaf_count(depth) - 1) * stride)),
         left(right.size()), memberships(static_cast<size_t>(leaf_count(depth) * stride)) {}
 
-  void forward(const DenseTree<T>& tree, const T* z, int64_t z_stride, int64_t n) {
-    gate_logits(z, z_stride, tree.gate_weights, tree.gate_bias, tree.n_nodes(), tree.n_components, stride, n,
+  void forward(const TreeView<const T>& tree, const T* z, int64_t z_stride, int64_t n) {
+    gate_logits(z, z_stride, tree.gate_weights, tree.gate_bias, node_count(tree), tree.n_components, stride, n,
                 right.data());
     forward_from_logits(tree.depth, n);
   }
@@ -93,19 +87,19 @@ struct TreeBlock {
 template <typename T>
 void leaf_probabilities(const T* z, const T* gate_weights, const T* gate_bias, int64_t n_samples, int64_t n_components,
                         int depth, int n_threads, T* out) {
-  const DenseTree<T> tree{depth, n_components, 0, gate_weights, gate_bias, nullptr, nullptr};
+  const TreeView<const T> tree{depth, n_components, 0, gate_weights, gate_bias, nullptr, nullptr};
   parallel_for(block_count(n_samples), n_threads, [&](int64_t block) {
     const int64_t begin = block * kBlockRows, n = std::min(kBlockRows, n_samples - begin);
     TreeBlock<T> scratch(depth, n);
     scratch.forward(tree, z + begin, n_samples, n);
-    for (int64_t leaf = 0; leaf < tree.n_leaves(); ++leaf)
+    for (int64_t leaf = 0; leaf < leaf_count(tree); ++leaf)
       std::copy_n(scratch.memberships.data() + leaf * scratch.stride, n, out + leaf * n_samples + begin);
   });
 }
 
 // value (n) of output o of one leaf at z: its constant plus its linear part
 template <typename T>
-inline void leaf_output(const DenseTree<T>& tree, int64_t leaf, int64_t o, const T* z, int64_t z_stride, int64_t n,
+inline void leaf_output(const TreeView<const T>& tree, int64_t leaf, int64_t o, const T* z, int64_t z_stride, int64_t n,
                         T* value) {
   const T constant = tree.leaf_values[leaf * tree.n_outputs + o];
   for (int64_t i = 0; i < n; ++i) value[i] = constant;
@@ -117,7 +111,7 @@ inline void leaf_output(const DenseTree<T>& tree, int64_t leaf, int64_t o, const
 
 // out (n_outputs, n_samples) = sum over leaves of membership * leaf output
 template <typename T>
-void tree_output(const DenseTree<T>& tree, const T* z, int64_t n_samples, int n_threads, T* out) {
+void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, int n_threads, T* out) {
   parallel_for(block_count(n_samples), n_threads, [&](int64_t block) {
     const int64_t begin = block * kBlockRows, n = std::min(kBlockRows, n_samples - begin);
     TreeBlock<T> scratch(tree.depth, n);
@@ -126,7 +120,7 @@ void tree_output(const DenseTree<T>& tree, const T* z, int64_t n_samples, int n_
     for (int64_t o = 0; o < tree.n_outputs; ++o) {
       T* result = out + o * n_samples + begin;
       std::fill_n(result, n, T(0));
-      for (int64_t leaf = 0; leaf < tree.n_leaves(); ++leaf) {
+      for (int64_t leaf = 0; leaf < leaf_count(tree); ++leaf) {
         const T* reach = scratch.memberships.data() + leaf * scratch.stride;
         leaf_output(tree, leaf, o, z + begin, n_samples, n, value.data());
         SB_SIMD
@@ -144,10 +138,10 @@ void tree_output(const DenseTree<T>& tree, const T* z, int64_t n_samples, int n_
 // collapses, node by node, to   d/dlogit_m = (1 - p_m) * sum_{l right of m} S_l - p_m * sum_{l left of m} S_l,
 // which needs no division and stays exact when a gate saturates.
 template <typename T>
-void backward_to_logits(const DenseTree<T>& tree, const TreeBlock<T>& scratch, const T* z, int64_t z_stride,
+void backward_to_logits(const TreeView<const T>& tree, const TreeBlock<T>& scratch, const T* z, int64_t z_stride,
                         const T* grad_output, int64_t grad_stride, int64_t n, T* buffer, T* grad_logit,
                         T* grad_leaf_values, T* grad_leaf_weights, T* grad_z, int64_t grad_z_stride) {
-  const int64_t stride = scratch.stride, n_leaves = tree.n_leaves(), n_components = tree.n_components;
+  const int64_t stride = scratch.stride, n_leaves = leaf_count(tree), n_components = tree.n_components;
   T* score = buffer;  // (2 n_leaves - 1, stride): S of every subtree, heap order
   T* value = buffer + (2 * n_leaves - 1) * stride;
   T* reach_grad = value + stride;
@@ -186,7 +180,7 @@ void backward_to_logits(const DenseTree<T>& tree, const TreeBlock<T>& scratch, c
       }
     }
   }
-  for (int64_t node = tree.n_nodes() - 1; node >= 0; --node) {
+  for (int64_t node = node_count(tree) - 1; node >= 0; --node) {
     const T* from_left = score + (2 * node + 1) * stride;
     const T* from_right = score + (2 * node + 2) * stride;
     const T* right = scratch.right.data() + node * stride;
@@ -203,9 +197,10 @@ void backward_to_logits(const DenseTree<T>& tree, const TreeBlock<T>& scratch, c
 
 // From the gates' logits on: gradients of gate weights, gate bias and z are added to.
 template <typename T>
-void backward_from_logits(const DenseTree<T>& tree, const T* grad_logit, int64_t stride, const T* z, int64_t z_stride,
-                          int64_t n, T* grad_gate_weights, T* grad_gate_bias, T* grad_z, int64_t grad_z_stride) {
-  for (int64_t node = 0; node < tree.n_nodes(); ++node) {
+void backward_from_logits(const TreeView<const T>& tree, const T* grad_logit, int64_t stride, const T* z,
+                          int64_t z_stride, int64_t n, T* grad_gate_weights, T* grad_gate_bias, T* grad_z,
+                          int64_t grad_z_stride) {
+  for (int64_t node = 0; node < node_count(tree); ++node) {
     const T* grad = grad_logit + node * stride;
     T total = 0;
     SB_SIMD_SUM(total)
@@ -221,16 +216,16 @@ void backward_from_logits(const DenseTree<T>& tree, const T* grad_logit, int64_t
 
 // Scratch of the two above: scores, two rows, and grad_logit behind them.
 template <typename T>
-int64_t backward_buffer_size(const DenseTree<T>& tree, int64_t stride) {
-  return (2 * tree.n_leaves() + 1 + tree.n_nodes()) * stride;
+int64_t backward_buffer_size(const TreeView<const T>& tree, int64_t stride) {
+  return (2 * leaf_count(tree) + 1 + node_count(tree)) * stride;
 }
 
 // All gradients of sum(grad_output * output); grad_leaf_weights is ignored for constant leaves.
 template <typename T>
-void tree_gradients(const DenseTree<T>& tree, const T* z, const T* grad_output, int64_t n_samples, int n_threads,
+void tree_gradients(const TreeView<const T>& tree, const T* z, const T* grad_output, int64_t n_samples, int n_threads,
                     T* grad_gate_weights, T* grad_gate_bias, T* grad_leaf_values, T* grad_leaf_weights, T* grad_z) {
-  const int64_t sizes[4] = {tree.n_nodes() * tree.n_components, tree.n_nodes(), tree.n_leaves() * tree.n_outputs,
-                            tree.leaf_weights ? tree.n_leaves() * tree.n_outputs * tree.n_components : 0};
+  const int64_t sizes[4] = {node_count(tree) * tree.n_components, node_count(tree), leaf_count(tree) * tree.n_outputs,
+                            tree.leaf_weights ? leaf_count(tree) * tree.n_outputs * tree.n_components : 0};
   const int64_t per_block = sizes[0] + sizes[1] + sizes[2] + sizes[3];
   const int64_t n_blocks = block_count(n_samples);
   std::vector<T> partial(static_cast<size_t>(per_block * n_blocks));
@@ -242,7 +237,7 @@ void tree_gradients(const DenseTree<T>& tree, const T* z, const T* grad_output, 
     T* gate_weights = partial.data() + block * per_block;
     T* gate_bias = gate_weights + sizes[0];
     T* leaf_values = gate_bias + sizes[1];
-    T* grad_logit = buffer.data() + (2 * tree.n_leaves() + 1) * scratch.stride;
+    T* grad_logit = buffer.data() + (2 * leaf_count(tree) + 1) * scratch.stride;
     for (int64_t a = 0; a < tree.n_components; ++a) std::fill_n(grad_z + a * n_samples + begin, n, T(0));
     backward_to_logits(tree, scratch, z + begin, n_samples, grad_output + begin, n_samples, n, buffer.data(),
                        grad_logit, leaf_values, leaf_values + sizes[2], grad_z + begin, n_samples);

@@ -57,14 +57,18 @@ struct TreeArrays {
   double sharpness = 0, ridge = 0, leave_one_out = 0;
 };
 
-// The arrays of one dense tree, for kernels that write to them.
+// A view of one tree that looks at all components of z; of const T for kernels that only read it.
 template <typename T>
-struct TreePointers {
+struct TreeView {
   int depth;
   int64_t n_components, n_outputs;
-  T *gate_weights, *gate_bias, *leaf_values, *leaf_weights;
+  T* gate_weights;  // (n_nodes, n_components)
+  T* gate_bias;     // (n_nodes,)
+  T* leaf_values;   // (n_leaves, n_outputs)
+  T* leaf_weights;  // (n_leaves, n_outputs, n_components), or null where leaves are constant
 };
 
+constexpr int kMaxDepth = 10;
 constexpr int64_t kMaxBins = 256;
 constexpr int64_t kMaxSorted = 1024;  // up to so many rows splits are searched along sorted rows, beyond in histograms
 

@@ -8,6 +8,8 @@ import numpy
 from numpy.typing import NDArray
 
 
+MAX_DEPTH: int = 10
+
 class GreedySettings:
     def __init__(self) -> None: ...
 

@@ -42,7 +42,7 @@ __all__ = [
     "use_instruction_set",
 ]
 
-MAX_DEPTH = 10
+MAX_DEPTH = _core.MAX_DEPTH
 FARTHEST = 1e18  # in standard deviations: farther values would overflow in the trees
 Array = NDArray[Any]
 TreeArrays = tuple[int, Array, Array, Array, Array, Array | None, Array, Array, float]

@@ -13,14 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Experts", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees"]
+from softboost._data.checks import check_integer
+
+__all__ = ["Experts", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees", "check_trees"]
 
 Array = NDArray[Any]
 Slot = tuple[Any, str | None]  # name of the feature; the category, or the part of a date, or None for a number
 DAY_PARTS = {"@day": 1.0, "@week": 7.0, "@year": 365.2425}
 LARGEST = 1e100  # squares stay finite
 MEMORY = 2000  # effective number of rows of the running means
+MAX_TREES, MAX_DEPTH = 1000, 4
 FARTHEST = 8.0  # columns are clipped at this number of standard deviations
+
+
+def check_trees(n_trees: Any, depth: Any) -> None:
+    """Refuse numbers of trees, and depths, that a stream cannot keep up with."""
+    check_integer("n_trees", n_trees, 0, MAX_TREES)
+    check_integer("depth", depth, 1, MAX_DEPTH)
 
 
 class RowEncoder:

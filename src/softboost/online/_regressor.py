@@ -33,7 +33,7 @@ from softboost._model.drift import DriftTest
 from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
-from ._parts import Experts, RecentRows, RowEncoder, RunningUnits, SoftTrees
+from ._parts import Experts, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
 from ._state import check_range, check_size, pack, unpack, unpack_encoder
 
 __all__ = ["OnlineSoftBoostRegressor"]
@@ -127,8 +127,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         max_features: int = 256,
         seed: int = 0,
     ) -> None:
-        check_integer("n_trees", n_trees, 0, 1000)
-        check_integer("depth", depth, 1, 4)
+        check_trees(n_trees, depth)
         check_number("forgetting", forgetting, above=0.0, most=1.0)
         check_number("gate_learning_rate", gate_learning_rate, least=0.0, most=1.0)
         check_number("transform_learning_rate", transform_learning_rate, least=0.0, most=1.0)

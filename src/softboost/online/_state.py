@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost._data.checks import check_integer
-
 from ._growth import TreeGrower
-from ._parts import RecentRows, RowEncoder
+from ._parts import RecentRows, RowEncoder, check_trees
 
 __all__ = ["check_range", "check_size", "pack", "unpack", "unpack_encoder"]
 
@@ -45,8 +43,7 @@ def _learned(part: Any) -> dict[str, Any]:
 
 def check_size(params: dict[str, Any], rows: Any, n_leaf_coefficients: Any) -> None:
     """Check that the state has the size of a model with these parameters."""
-    check_integer("n_trees", params["n_trees"], 0, 1000)
-    check_integer("depth", params["depth"], 1, 4)
+    check_trees(params["n_trees"], params["depth"])
     basis = rows.get("basis") if isinstance(rows, dict) else None
     least = n_leaf_coefficients(params["n_trees"], params["depth"]) + 2
     if not isinstance(basis, np.ndarray) or basis.ndim != 2 or basis.shape[1] < least:
