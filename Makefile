@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints/test.txt
 TEST_EXTRAS ?= test,torch,onnx,river,integrations,docs,dev
-PYTEST_ARGS ?= -n auto --maxprocesses 8
+PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
 FUZZ_FILES ?= 1000000
 SANITIZE_TESTS ?= tests/test_kernels.py
 TORCH := torch==2.13.0
@@ -136,6 +136,7 @@ $(VENV)/.run: $(SOURCES) | $(VENV)/.backend
 
 $(VENV)/.test: $(SOURCES) $(VENV)/.backend
 	$(PIP) install $(addprefix -c ,$(CONSTRAINTS)) $(BUILD) ".[$(TEST_EXTRAS)]"
+	@$(BIN)/python benchmarks/instructions.py --build
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(SOURCES) $(VENV)/.backend

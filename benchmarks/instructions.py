@@ -2,13 +2,16 @@
 
     python benchmarks/instructions.py            compare with benchmarks/instructions/baseline.json
     python benchmarks/instructions.py --update   count anew and write the baseline
+    python benchmarks/instructions.py --build    compile only, for a count to come
 
-Counts are those of the AVX2 build, which callgrind can run, and hold for one compiler.
+Counts are those of the AVX2 build, which callgrind can run, and hold for one compiler. The compiled program is kept
+under build/ for as long as the sources stay the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import shutil
@@ -19,6 +22,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "src" / "cpp"
+DRIVER = HERE / "instructions" / "count.cpp"
+BUILD = HERE.parent / "build" / "instructions"
 BASELINE = HERE / "instructions" / "baseline.json"
 KERNELS = ("bin_columns", "fit_greedy", "boost_greedy", "fit_joint", "fit_joint_q", "predict", "linear_models")
 ALLOWED = 1.05  # counts may rise by this much before the baseline has to be written anew
@@ -47,15 +52,23 @@ def compiler() -> str:
     return subprocess.run(["g++", "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[0]
 
 
-def build(folder: Path) -> Path:
-    """Compile the kernels as the package does, and the small program that calls them."""
-    program = folder / "count"
-    kernels = folder / "kernels.o"
-    isa = ["-march=x86-64-v3", "-DSB_ISA=avx2"]
-    subprocess.run(["g++", *FLAGS, *isa, "-c", str(SOURCES / "kernels.cpp"), "-o", str(kernels)], check=True)
-    driver = HERE / "instructions" / "count.cpp"
-    subprocess.run(["g++", *FLAGS, str(driver), str(kernels), "-o", str(program)], check=True)
-    return program
+def build() -> Path:
+    """The kernels, compiled as the package does, in a small program that calls them; kept from an earlier call."""
+    texts = [path.read_bytes() for path in sorted([*SOURCES.glob("*.hpp"), SOURCES / "kernels.cpp", DRIVER])]
+    key = hashlib.sha256(b"\0".join([*texts, compiler().encode(), " ".join(FLAGS).encode()])).hexdigest()[:16]
+    kept = BUILD / f"count-{key}"
+    if kept.exists():
+        return kept
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        program, kernels = Path(folder) / "count", Path(folder) / "kernels.o"
+        isa = ["-march=x86-64-v3", "-DSB_ISA=avx2"]
+        subprocess.run(["g++", *FLAGS, *isa, "-c", str(SOURCES / "kernels.cpp"), "-o", str(kernels)], check=True)
+        subprocess.run(["g++", *FLAGS, str(DRIVER), str(kernels), "-o", str(program)], check=True)
+        for old in BUILD.glob("count-*"):
+            old.unlink(missing_ok=True)
+        program.replace(kept)  # in one step, as another process may build it too
+    return kept
 
 
 def count(program: Path, kernel: str) -> int:
@@ -70,9 +83,8 @@ def count(program: Path, kernel: str) -> int:
 
 def counts() -> dict[str, int]:
     """Instructions of every kernel."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = build(Path(folder))
-        return {kernel: count(program, kernel) for kernel in KERNELS}
+    program = build()
+    return {kernel: count(program, kernel) for kernel in KERNELS}
 
 
 def risen(now: dict[str, int], before: dict[str, int]) -> list[str]:
@@ -87,8 +99,13 @@ def risen(now: dict[str, int], before: dict[str, int]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the baseline")
+    parser.add_argument("--build", action="store_true", help="compile only; do nothing where a tool is missing")
     args = parser.parse_args()
     absent = missing()
+    if args.build:
+        if absent is None:
+            build()
+        return 0
     if absent is not None:
         print(f"error: {absent} is not installed", file=sys.stderr)
         return 2

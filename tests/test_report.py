@@ -231,7 +231,7 @@ def browse(profile, *args):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-@pytest.mark.parametrize("width", [360, 768, 1280])
+@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.slow) for width in (768, 1280))])
 def test_demo_page_fits_every_screen(site, tmp_path, width):
     folder, url = site
     (folder / f"measure{width}.html").write_text(MEASURE.format(width=width, height=900), encoding="utf-8")
@@ -244,6 +244,7 @@ def test_demo_page_fits_every_screen(site, tmp_path, width):
     assert found["text"] >= 8  # pixels, with the line's leading
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_demo_page_is_drawn_and_printed(site, tmp_path):
     plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib reads the screenshot")

@@ -5,10 +5,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from joblib import Parallel, delayed, effective_n_jobs
 
 from softboost._benchmarks import speed
+from softboost._benchmarks.speed_report import write_report
 from softboost._cli.main import main
 from softboost._data.checks import resolve_n_threads
 
@@ -18,9 +20,13 @@ import instructions
 MISSING = instructions.missing()
 
 
-def test_benchmark_writes_table_and_figures(tmp_path, capsys):
+@pytest.mark.parametrize(
+    "sections",
+    [["grid", "predict", "q", "kernels"], pytest.param(list(speed.SECTIONS), marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
+def test_benchmark_writes_table_and_figures(tmp_path, capsys, sections):
     pytest.importorskip("lightgbm")
-    sections = ["fit", "grid", "predict", "q", "kernels", "growth"]
     assert main(["benchmark", "speed", "--quick", "--out", str(tmp_path), "--sections", *sections]) == 0
     table = capsys.readouterr().out
     result = json.loads((tmp_path / "speed.json").read_text())
@@ -29,15 +35,30 @@ def test_benchmark_writes_table_and_figures(tmp_path, capsys):
     for section in result["sections"].values():
         for record in section:
             assert record["measure"] in table
-            assert record["ratio"] > 0
-    assert (tmp_path / "growth.png").stat().st_size > 10_000
+            assert np.isfinite(record["ratio"])
+    assert (tmp_path / "growth.png").is_file() == ("growth" in sections)
     assert (tmp_path / "speed.md").read_text().strip() in table
 
 
+def test_growth_is_drawn_and_judged(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed").use("Agg")
+
+    def grown(axis, slope):
+        points = [{"axis": axis, "value": n, "seconds": 1e-4 * n**slope, "lightgbm_seconds": 0.1} for n in (100, 1000)]
+        return {"measure": f"growth with {axis}", "seconds": 0.5, "ratio": slope, "target": 1.1, "points": points}
+
+    environment = {"versions": {"softboost": "1.0"}, "python": "3.11", "instruction_set": "avx2"}
+    result = {"sections": {"growth": [grown("rows", 0.9), grown("columns", 1.3)]}, "environment": environment}
+    first, second = write_report(result, tmp_path).splitlines()[2:4]
+    assert first == "| growth with rows | 500 ms |  | 0.9 | at most 1.1 | yes |"
+    assert second == "| growth with columns | 500 ms |  | 1.3 | at most 1.1 | no |"
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+
+
 def test_benchmark_keeps_sections_that_were_not_asked_for(tmp_path):
-    speed.run(tmp_path, ["import"], quick=True)
+    speed.run(tmp_path, ["predict"], quick=True)
     speed.run(tmp_path, ["q"], quick=True)
-    assert list(json.loads((tmp_path / "speed.json").read_text())["sections"]) == ["import", "q"]
+    assert list(json.loads((tmp_path / "speed.json").read_text())["sections"]) == ["predict", "q"]
 
 
 def test_unknown_section_is_refused(tmp_path):
