@@ -232,7 +232,7 @@ def test_forecast_prints_a_table_and_says_what_it_guessed(sales, capsys):
         "time: column 'month'",
         "series: column 'store'",
         "target: column 'sales'",
-        "left out: promo",
+        "ignored: promo",
         "'MS'",
     ):
         assert words in err
@@ -272,7 +272,7 @@ def test_forecast_of_whole_number_times(tmp_path, capsys):
     assert table["ds"].tolist() == [1980, 1981]
     assert table["unique_id"].tolist() == ["size", "size"]
     assert run("forecast", path, "--freq", "D", "--quiet") == 1
-    assert "whole number" in capsys.readouterr().err
+    assert "are integers; use an integer" in capsys.readouterr().err
 
 
 def test_backtest_scores_against_naive(sales, tmp_path, capsys):
@@ -363,7 +363,7 @@ BAD = {
     "same names": ("ds,y,y\n2024-01-01,1,2\n", "two columns are named 'y'"),
     "gap": (
         "ds,y\n2024-01-01,1\n2024-01-02,1\n2024-01-03,1\n2024-01-04,1\n2024-01-06,1\n",
-        "2024-01-04 (line 5) to 2024-01-06 (line 6), but every 'D' expects 2024-01-05",
+        "2024-01-04 (line 5) to 2024-01-06 (line 6), but --freq D expects 2024-01-05",
     ),
 }
 
@@ -451,7 +451,7 @@ def test_names_of_columns_do_not_depend_on_case(tmp_path):
     file = read_series(path)
     assert file.frame["unique_id"].tolist() == ["A", "B"]
     assert file.frame["y"].tolist() == [1, 2]
-    assert "left out: Volume" in file.remarks
+    assert "ignored: Volume" in file.remarks
 
 
 def test_numbers_with_commas():

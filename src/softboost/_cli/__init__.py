@@ -1,1 +1,1 @@
-"""The ``softboost`` command: the frame in :mod:`main`, and one module a command."""
+"""The ``softboost`` command: the entry point in :mod:`main` and one module per command."""

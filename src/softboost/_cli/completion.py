@@ -1,4 +1,4 @@
-"""Completion of the command line in bash, zsh and fish, written out from the parser so that it cannot go stale."""
+"""Completion scripts for bash, zsh and fish, generated from the parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @dataclass
 class _Level:
-    """What may follow the words ``path``: sub-commands and options with their help, and values of some options."""
+    """Completions after the words ``path``: sub-commands and options with their help, and values of some options."""
 
     path: tuple[str, ...]
     commands: dict[str, str] = field(default_factory=dict)
@@ -46,12 +46,12 @@ def _levels(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> list
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The completion script of a shell, to be read by it when it starts.
+    """The completion script of a shell, which the shell reads at start-up.
 
     Parameters
     ----------
     parser : argparse.ArgumentParser
-        The whole parser, with all sub-commands filled in.
+        The parser with the arguments of all sub-commands.
     shell : {"bash", "zsh", "fish"}
 
     Returns
@@ -122,7 +122,7 @@ def _fish(prog: str, levels: list[_Level]) -> str:
         for value in level.positional:
             lines.append(f"complete -c {prog} -f -n {_quoted(condition)} -a {value} -d {_quoted(seen)}")
         for option, text in level.options.items():
-            values = " -r -F" if option in level.with_value else ""  # any file may follow
+            values = " -r -F" if option in level.with_value else ""  # the value may be a file
             if option in level.choices:
                 values = f" -x -a {_quoted(' '.join(level.choices[option]))}"
             lines.append(f"complete -c {prog} -n {_quoted(condition)} -l {option[2:]} -d {_quoted(text)}{values}")

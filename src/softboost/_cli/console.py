@@ -1,4 +1,4 @@
-"""Where text of the command line goes, and how a table looks there."""
+"""Output of the command line: stdout, stderr and text tables."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["Console", "short_number", "text_table"]
 
 
 class Console:
-    """Where text goes: results to stdout, everything else to stderr; colours only on a terminal."""
+    """Writes results to stdout and everything else to stderr; uses colours only on a terminal."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
 
     @staticmethod
     def coloured(stream: TextIO) -> bool:
-        """Whether the stream is a terminal that wants colours (``NO_COLOR`` and ``TERM=dumb`` say no)."""
+        """Whether the stream is a terminal with colours, which ``NO_COLOR`` and ``TERM=dumb`` disable."""
         return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def result(self, text: str) -> None:
@@ -26,16 +26,16 @@ class Console:
         print(text)
 
     def note(self, text: str) -> None:
-        """Say something beside the results, unless asked to be quiet."""
+        """Print a remark, unless quiet."""
         if not self.quiet:
             print(text, file=sys.stderr)
 
     def bold(self, text: str) -> str:
-        """Emphasise a result where stdout is a terminal."""
+        """Emphasise a result if stdout is a terminal."""
         return f"\033[1m{text}\033[0m" if self.coloured(sys.stdout) else text
 
     def bar(self, total: int) -> Any:
-        """A progress bar on stderr; silent when quiet or when stderr is no terminal."""
+        """A progress bar on stderr, disabled if quiet or if stderr is not a terminal."""
         from tqdm import tqdm  # noqa: PLC0415 - only commands that take a while pay for it
 
         hidden = self.quiet or not sys.stderr.isatty()
@@ -44,13 +44,13 @@ class Console:
 
 
 def short_number(value: float) -> str:
-    """Four digits, without an exponent for ordinary sizes: 32390, 0.0072, 1.2e+09."""
+    """Format with four digits, without an exponent for ordinary sizes: 32390, 0.0072, 1.2e+09."""
     rounded = float(f"{value:.4g}")
     return f"{rounded:.0f}" if 1e3 <= abs(rounded) < 1e7 else f"{rounded:.4g}"
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], mark: Callable[[str], str] | None = None) -> str:
-    """Columns aligned by spaces, the first to the left and the others to the right; ``mark`` dresses the first row."""
+    """Text table with the first column aligned left and the others right; ``mark`` formats the first row."""
     widths = [max(len(row[j]) for row in [columns, *rows]) for j in range(len(columns))]
 
     def line(row: Sequence[str]) -> str:

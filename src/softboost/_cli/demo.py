@@ -1,7 +1,7 @@
-"""What ``softboost demo`` shows: two small data sets that ship with the package, a few models, one page.
+"""The demonstration ``softboost demo``: compares models on two small data sets and writes an HTML report.
 
-The first set is the paper's synthetic one (its eq. (1)): 50 columns of which 5 matter, 100 rows to learn from, 96 to be
-tested on. The second is real: the yearly number of sunspots from 1700 to 2008, 100 years of it held out.
+The first data set is synthetic (eq. (1) of the paper): 50 columns, 5 of them relevant, 100 training rows and 96 test
+rows. The second is real: the yearly number of sunspots from 1700 to 2008, with the last 100 years as test rows.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ MODELS = {  # name shown: name in the registry of the benchmarks
 
 @dataclass
 class Data:
-    """One data set of the demonstration, split into rows to learn from and rows to be tested on."""
+    """One data set of the demonstration, split into training and test rows."""
 
     title: str
     about: str
@@ -74,7 +74,7 @@ class Data:
 
 @dataclass
 class Result:
-    """What all models did on one data set."""
+    """Results of all models on one data set."""
 
     data: Data
     predictions: dict[str, Array] = field(default_factory=dict)
@@ -97,17 +97,17 @@ class Result:
 
 
 def synthetic_task(seed: int = 0) -> Data:
-    """The paper's eq. (1): y = w_1 x_1 + ... + w_5 x_5 + noise of size 0.1, beside 45 columns that do not matter."""
+    """Eq. (1) of the paper: y = w_1 x_1 + ... + w_5 x_5 + noise with deviation 0.1, and 45 irrelevant columns."""
     frame = make_synthetic(n_series=1, random_state=seed)
     names = [str(name) for name in frame.columns[3:]]
     X, y = frame[names].to_numpy(), frame["y"].to_numpy()
-    about = "100 rows to learn from, 96 to be tested on, 50 columns of which 5 matter, noise of variance 0.01."
+    about = "100 training rows, 96 test rows, 50 columns (5 of them relevant), noise of variance 0.01."
     task = Task(X[:100], y[:100], X[100:], y[100:])
     return Data("The paper's synthetic series", about, task, names, "step", np.arange(1, 97), y[99:-1])
 
 
 def lag_features(y: Array, n_lags: int = 24, windows: tuple[int, ...] = (3, 6, 11, 22)) -> tuple[Array, list[str]]:
-    """Lags, and means and spreads of the last values, known one step ahead; rows from value number ``n_lags`` on."""
+    """Lags and rolling means and standard deviations for one-step forecasts; rows start at index ``n_lags``."""
     rows = []
     for t in range(n_lags, len(y)):
         rolling = [f(y[t - w : t]) for w in windows for f in (np.mean, np.std)]
@@ -122,7 +122,7 @@ def sunspot_task(n_test: int = 100) -> Data:
     X, names = lag_features(y)
     target = y[len(y) - len(X) :]
     split = len(X) - n_test
-    about = f"{split} years to learn from, the last {n_test} to be tested on, {len(names)} columns of the past."
+    about = f"{split} training years, the last {n_test} years as test rows, {len(names)} columns of past values."
     years = FIRST_YEAR + np.arange(len(y) - n_test, len(y))
     task = Task(X[:split], target[:split], X[split:], target[split:], naive_column=0)
     return Data("Sunspots, one year ahead", about, task, names, "year", years, X[split:, 0])
@@ -152,7 +152,7 @@ def fit_all(data: Data, progress: Callable[[str], None]) -> Result:
 
 
 def conformal_half_widths(task: Task, share: float = 0.4) -> dict[int, float]:
-    """Split-conformal half widths: quantiles of the errors on the last rows of a model fitted on those before."""
+    """Split-conformal half widths: quantiles of the errors on the last rows, of a model fitted on the rows before."""
     n = len(task.y_train)
     split = n - int(share * n)
     model = SoftBoostRegressor().fit(task.X_train[:split], task.y_train[:split])
@@ -162,7 +162,7 @@ def conformal_half_widths(task: Task, share: float = 0.4) -> dict[int, float]:
 
 
 def learn_transform(data: Data, progress: Callable[[str], None]) -> SoftBoostRegressor:
-    """The paper's Q at work: one learned direction, moved by every round of boosting."""
+    """Fit a model with one learned direction (the paper's Q), which every boosting round updates."""
     progress(f"{data.title}: learned features")
     transform = Linear(n_components=1, init="supervised", group_lasso=0.2)
     model = SoftBoostRegressor(feature_transform=transform, init="constant")
@@ -170,7 +170,7 @@ def learn_transform(data: Data, progress: Callable[[str], None]) -> SoftBoostReg
 
 
 def outlook(progress: Callable[[str], None], n_years: int = 11) -> pd.DataFrame:
-    """Sunspots of the years after the last one known, a whole cycle of them, with intervals."""
+    """Forecast of the sunspots for one cycle after the last known year, with intervals."""
     progress("Sunspots: the next years")
     years = FIRST_YEAR + np.arange(len(SUNSPOTS))
     series = pd.DataFrame({"unique_id": "sunspots", "ds": years, "y": np.array(SUNSPOTS, dtype=float)})
@@ -180,27 +180,27 @@ def outlook(progress: Callable[[str], None], n_years: int = 11) -> pd.DataFrame:
 
 
 def n_steps() -> int:
-    """Steps of progress that :func:`run` reports."""
+    """Number of progress steps that :func:`run` reports."""
     installed = sum(PEERS[key].available() for key in MODELS.values())
     return 2 * (installed + 1) + 3
 
 
 def run(out: str | Path, progress: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Fit, compare, write the page; returns everything as plain numbers and texts.
+    """Fit and compare the models, write the report, and return the results as plain numbers and strings.
 
     Parameters
     ----------
     out : path
-        The page to write.
+        The report to write.
     progress : callable, default: nothing
-        Called before every step with what it is.
+        Called before every step with its description.
 
     Returns
     -------
     summary : dict
-        ``tables`` (one list of rows a data set), ``report`` (the path), ``missing`` (models not installed).
+        ``tables`` (a list of rows per data set), ``report`` (the path), ``missing`` (models that are not installed).
     """
-    Path(out).parent.mkdir(parents=True, exist_ok=True)  # fails now rather than after the work
+    Path(out).parent.mkdir(parents=True, exist_ok=True)  # fail before the work rather than after it
     synthetic, sunspots = synthetic_task(), sunspot_task()
     results = [fit_all(synthetic, progress), fit_all(sunspots, progress)]
     with_transform = learn_transform(synthetic, progress)
@@ -217,7 +217,7 @@ def run(out: str | Path, progress: Callable[[str], None] = lambda text: None) ->
 
 
 def table(result: Result) -> list[dict[str, Any]]:
-    """One row a model, the best first."""
+    """One row per model, best first."""
     names = sorted(result.predictions, key=result.mse)
     best = result.mse(names[0])
     return [
@@ -232,41 +232,41 @@ def _choice(result: Result) -> str:
 
 
 def _meaning(result: Result) -> str:
-    """What the names in the choice stand for."""
+    """Explanation of the names in the choice."""
     assert result.model is not None
     explained = result.model.choice_.explain().splitlines() if result.model.choice_ is not None else []
-    return f"That is: {'; '.join(explained)}. A stage is how far a path was followed."
+    return f"That is: {'; '.join(explained)}. A stage is a number of boosting rounds or the index of a penalty."
 
 
 def write_page(results: list[Result], with_transform: SoftBoostRegressor, ahead: pd.DataFrame, out: str | Path) -> Path:
-    """The page of the demonstration."""
-    page = Page("softboost at work", "Gradient boosting that learns its own features, without a setting made by hand.")
+    """Write the report of the demonstration."""
+    page = Page("softboost at work", "Gradient boosting that learns its own features, without tuning.")
     for result in results:
         _section(page, result)
-    page.figure(_outlook_chart(ahead), "The eleven years after the last one known, a whole cycle, with intervals.")
+    page.figure(_outlook_chart(ahead), "Forecast of the eleven years after the last known one, with intervals.")
     data = results[0].data
     page.heading("Learned features")
     page.text(
-        "The transform z = Q x is learned together with the trees. Here Q has one row, which starts along the columns "
-        "that correlate with the target; every round of boosting moves it by gradient steps. "
+        "The transform z = Q x is learned together with the trees. Here Q has one row, which starts at the columns "
+        "that correlate with the target. Every boosting round updates it by gradient steps. "
         + describe_features(with_transform, data.names, share=0.8)
     )
     Q = np.vstack([theta.reshape(-1) for theta in with_transform.transforms_])
     page.figure(
         heat_map(Q, [f"round {k + 1}" for k in range(len(Q))], data.names),
-        "Q by round: orange pushes the learned feature up, blue down, white columns play no part.",
+        "Q by round: orange weights are positive, blue ones negative, and white columns have no weight.",
     )
     top = _top(with_transform, data.names, 8)
     page.figure(
         bar_chart(top, highlight=[n for n in top if n.startswith("relevant")]),
-        "Importances of that model; they sum to one over all 50 columns.",
+        "Importances of this model; over all 50 columns they sum to one.",
     )
-    missing = "" if importlib.util.find_spec("lightgbm") else " LightGBM is not installed and was left out."
+    missing = "" if importlib.util.find_spec("lightgbm") else " LightGBM is not installed and was skipped."
     return page.write(out, f"Written by softboost demo.{missing}")
 
 
 def _outlook_chart(ahead: pd.DataFrame, n_past: int = 44) -> str:
-    """Known years, then the forecast, which begins at the last known value."""
+    """The known years and the forecast, whose line starts at the last known value."""
     past, name = np.array(SUNSPOTS[-n_past:]), "SoftBoostRegressor"
     gap = np.full(n_past - 1, np.nan)
     lines = {
@@ -297,7 +297,7 @@ def _section(page: Page, result: Result) -> None:
     page.table(
         ["model", "test MSE", "relative", "seconds"],
         [[r["model"], f"{r['mse']:.4g}", f"{r['relative']:.2f}", f"{r['seconds']:.2f}"] for r in rows],
-        "One-step test error; every model at one setting for both data sets.",
+        "One-step test error; every model has the same parameters on both data sets.",
         best=0,
     )
     prediction = result.predictions["softboost"]
@@ -307,7 +307,7 @@ def _section(page: Page, result: Result) -> None:
     lines = {"truth": data.task.y_test, "softboost": prediction}
     page.figure(
         line_chart(lines, data.x, bands=bands, truth="truth", x_label=data.x_label),
-        f"Forecasts one step ahead on rows the model has not seen: {inside}.",
+        f"One-step forecasts on the test rows: {inside}.",
     )
     so_far = np.arange(1, len(data.x) + 1)
     curves = {row["model"]: np.cumsum(result.errors(row["model"])) / so_far for row in rows}
@@ -318,5 +318,5 @@ def _section(page: Page, result: Result) -> None:
     assert result.model is not None
     page.figure(
         bar_chart(_top(result.model, data.names, 10)),
-        "The ten columns that move the prediction most; all importances sum to one.",
+        "The ten most important columns; all importances sum to one.",
     )

@@ -1,4 +1,4 @@
-"""``softboost forecast`` and ``softboost backtest``: a file in, a file, a table or a page out."""
+"""The commands ``softboost forecast`` and ``softboost backtest``."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ Say = Callable[[str], None]
 
 
 def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="CSV or Parquet, one row a time (and series)")
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV or Parquet, one row per time (and series)")
     parser.add_argument("--h", type=_positive, default=12, metavar="N", help="steps ahead (default: %(default)s)")
-    parser.add_argument("--freq", metavar="WORD", help="pandas frequency (D, MS, h) or a number (default: guessed)")
+    parser.add_argument("--freq", metavar="WORD", help="pandas frequency (D, MS, h) or a number (default: inferred)")
     parser.add_argument(
         "--level", type=_percent, nargs="+", default=[80, 95], metavar="PERCENT", help="intervals (default: 80 95)"
     )
     columns = parser.add_argument_group("columns (default: guessed and said)")
     columns.add_argument("--id", metavar="NAME", help="column that names the series")
-    columns.add_argument("--time", metavar="NAME", help="column of times")
-    columns.add_argument("--target", metavar="NAME", help="column of values to forecast")
+    columns.add_argument("--time", metavar="NAME", help="column with the times")
+    columns.add_argument("--target", metavar="NAME", help="column with the values to forecast")
     model = parser.add_argument_group("model")
     model.add_argument("--season-length", type=_positive, metavar="N", help="steps in a season (default: from --freq)")
     model.add_argument(
-        "--scope", choices=["local", "global"], help="a model a series, or one for all (default: judged)"
+        "--scope", choices=["local", "global"], help="one model per series, or one for all (default: by back-test)"
     )
     model.add_argument(
         "--gaps",
         choices=["raise", "interpolate", "forward"],
         default="raise",
-        help="missing times (default: %(default)s)",
+        help="what to do with missing times (default: %(default)s)",
     )
     model.add_argument(
         "--n-jobs", type=int, default=1, metavar="N", help="processes, -1 for all (default: %(default)s)"
@@ -71,7 +71,7 @@ def _percent(text: str) -> float:
 
 
 def _path_to(*endings: str) -> Callable[[str], Path]:
-    """A path whose name has one of the endings."""
+    """Parser of a path whose name has one of the endings."""
 
     def path(text: str) -> Path:
         if not text.lower().endswith(endings):
@@ -84,7 +84,7 @@ def _path_to(*endings: str) -> Callable[[str], Path]:
 def _add_outputs(parser: argparse.ArgumentParser, what: str) -> None:
     table, page = _path_to(".csv", ".csv.gz", ".json", ".parquet"), _path_to(".html")
     parser.add_argument("--out", type=table, metavar="FILE", help=f"write {what} to a .csv, .json or .parquet file")
-    parser.add_argument("--plot", type=page, metavar="FILE", help="write a page of pictures (.html)")
+    parser.add_argument("--plot", type=page, metavar="FILE", help="write a report with charts (.html)")
 
 
 def add_forecast_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int]:
     elif whole_numbers:
         if not args.freq.lstrip("-").isdigit():
             raise TableError(
-                f"--freq {args.freq}: the times of {args.file} are whole numbers; use one too, e.g. --freq 1"
+                f"--freq {args.freq}: the times of {args.file} are integers; use an integer, e.g. --freq 1"
             )
         freq = int(args.freq)
     else:
@@ -136,7 +136,7 @@ def _checked_offset(word: str) -> str:
         pd.tseries.frequencies.to_offset(word)
     except ValueError:
         raise TableError(
-            f"--freq {word}: pandas knows no such frequency; use h, D, B, W, MS, ME, QS, QE, YS or YE, or leave it out"
+            f"--freq {word}: not a pandas frequency; use h, D, B, W, MS, ME, QS, QE, YS or YE, or omit --freq"
         ) from None
     return word
 
@@ -154,24 +154,24 @@ def _forecaster(args: argparse.Namespace, freq: str | int) -> Forecaster:
 
 
 def _heard(say: Say, work: Callable[[], Any]) -> Any:
-    """Run with warnings turned into remarks."""
+    """Run and print warnings as remarks."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         result = work()
     for text in dict.fromkeys(str(w.message) for w in heard):
-        say(f"note: {text.removesuffix('; see fallback_')}")  # which is for those who hold the Forecaster
+        say(f"note: {text.removesuffix('; see fallback_')}")  # an attribute of the Forecaster
     return result
 
 
 def _plain_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """The forecast's columns under the names that the command promises: forecast, lo-80, hi-80, ..."""
+    """Rename the columns of the forecast to forecast, lo-80, hi-80, ..."""
     model = "SoftBoostRegressor"
     names = {c: c.removeprefix(f"{model}-") for c in frame.columns if c.startswith(f"{model}-")}
     return frame.rename(columns={model: "forecast", **names})
 
 
 def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
-    """Forecast the steps after the last row of every series of a file."""
+    """Forecast every series of a file."""
     file, freq = _read(args, say)
     model = _forecaster(args, freq)
 
@@ -179,8 +179,8 @@ def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
         return _plain_names(model.fit(file.frame).predict(level=args.level))
 
     table = _heard(say, work)
-    changes = ", ".join(_in_words(step) for step in model.target_transforms_.steps) or "as it is"
-    say(f"models: {'one for all series' if model.scope_ == 'global' else 'one a series'}; target: {changes}")
+    changes = ", ".join(_in_words(step) for step in model.target_transforms_.steps) or "not transformed"
+    say(f"models: {'one for all series' if model.scope_ == 'global' else 'one per series'}; target: {changes}")
     if args.plot:
         _forecast_page(file, table, args).write(args.plot, f"Written by softboost forecast {args.file.name}.")
         say(f"pictures: {args.plot}")
@@ -189,14 +189,14 @@ def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
 
 
 def _in_words(step: Any) -> str:
-    """A target transform as a reader of the command's remarks would say it."""
+    """Describe a target transform in words."""
     if isinstance(step, Differences):
         return "changes over " + " and ".join(f"{lag} {'step' if lag == 1 else 'steps'}" for lag in step.differences)
     return {"Log": "logarithms", "LocalStandardScaler": "scaled by series"}.get(type(step).__name__, str(step))
 
 
 def _deliver(table: pd.DataFrame, args: argparse.Namespace, show: Say) -> None:
-    """Print the table, or write it and print where."""
+    """Print the table, or write it to a file and print its name."""
     if args.out is not None:
         _write(table, args.out)
     if args.json:
@@ -226,14 +226,14 @@ def _forecast_page(file: SeriesFile, table: pd.DataFrame, args: argparse.Namespa
         past = file.frame[file.frame["unique_id"] == name].tail(max(4 * args.h, 48))
         ahead = table[table["unique_id"] == name]
         drawing = _fan(past["ds"], past["y"], ahead, args.level)
-        page.figure(drawing, f"{name}: the last {len(past)} values and what follows.")
+        page.figure(drawing, f"{name}: the last {len(past)} values and the forecast.")
     if len(names) > MAX_PICTURES:
-        page.text(f"The first {MAX_PICTURES} of {len(names)} series are shown; the table holds all.")
+        page.text(f"The first {MAX_PICTURES} of {len(names)} series are shown; the table contains all.")
     return page
 
 
 def _fan(times: Any, y: Any, ahead: pd.DataFrame, levels: list[float]) -> str:
-    """History, forecast and intervals over one axis; the forecast begins at the last known value."""
+    """Chart of history, forecast and intervals; the line of the forecast starts at the last known value."""
     last = float(y.iloc[-1])
     x = [*times, *ahead["ds"]]
     x = [str(t).removesuffix(" 00:00:00") for t in x] if times.dtype.kind == "M" else x
@@ -255,7 +255,7 @@ def _levels(args: argparse.Namespace) -> str:
 
 
 def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
-    """Forecast the past of a file from rolling origins, and compare with the naive forecasts."""
+    """Back-test on the series of a file, compared with naive forecasts."""
     file, freq = _read(args, say)
     model = _forecaster(args, freq)
     refit = bool(args.refit)
@@ -281,7 +281,7 @@ def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
 
 
 def _naive(frame: pd.DataFrame, table: pd.DataFrame) -> Any:
-    """The value at each row's cutoff."""
+    """The last value at the cutoff of each row."""
     known = frame.set_index(["unique_id", "ds"])["y"]
     keys = pd.MultiIndex.from_arrays([table["unique_id"], table["cutoff"]])
     return known.reindex(keys).to_numpy()
@@ -321,7 +321,7 @@ def _backtest_page(table: pd.DataFrame, scores: list[dict[str, Any]], args: argp
         bands = {f"{v:g}% interval": (rows[f"lo-{v:g}"], rows[f"hi-{v:g}"]) for v in sorted(args.level, reverse=True)}
         lines = {"truth": rows["y"], "softboost": rows["forecast"]}
         drawing = line_chart(lines, x, bands=bands, truth="truth", x_label="time")
-        page.figure(drawing, f"{name}: each time as forecast from the nearest origin before it.")
+        page.figure(drawing, f"{name}: each value is forecast from the nearest earlier origin.")
     return page
 
 

@@ -1,7 +1,7 @@
-"""The ``softboost`` command: a frame around commands that live in the modules they are about.
+"""The ``softboost`` command: parses the arguments and runs the command, which is implemented in another module.
 
-Results go to stdout and nothing else does; progress and remarks go to stderr. Exit codes: 0 done, 1 failed, 2 wrong
-usage, 130 stopped by Ctrl-C. A command whose module is not installed is not listed.
+Results go to stdout, progress and remarks to stderr. Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted
+by Ctrl-C. A command whose module is not installed is not listed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .console import Console, text_table
 
 __all__ = ["build_parser", "main"]
 
-DESCRIPTION = "Gradient boosting that learns its own features, for regression where rows are few and columns are many."
-MAIN_BENCHMARKS = ("accuracy", "speed")  # what `softboost benchmark` runs without a name
-EXIT_CODES = "exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C"
+DESCRIPTION = "Gradient boosting that learns its own features, for regression on small data with many columns."
+MAIN_BENCHMARKS = ("accuracy", "speed")  # run by `softboost benchmark` without a name
+EXIT_CODES = "exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted by Ctrl-C"
 
 
 @dataclass(frozen=True)
 class Command:
-    """One sub-command: what ``--help`` says of it, its arguments, and what it does.
+    """One sub-command: its help text, its arguments and its function.
 
-    ``module`` has to be importable for the command to be listed. ``add_arguments`` and ``run`` may import what they
-    like: they are called only when the command is.
+    The command is listed if ``module`` is installed. ``add_arguments`` and ``run`` are called only for the command in
+    use, so they may import slow modules.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Command:
     examples: tuple[str, ...] = ()
 
     def available(self) -> bool:
-        """Whether its module is there."""
+        """Whether the module of the command is installed."""
         spec = importlib.util.find_spec(self.module)
         return spec is not None and spec.origin is not None
 
@@ -59,7 +59,7 @@ class Command:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print results as JSON")
-    group.add_argument("--quiet", "-q", action="store_true", help="no progress and no remarks, only results")
+    group.add_argument("--quiet", "-q", action="store_true", help="print only results, no progress or remarks")
 
 
 # -- demo ------------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def _demo_arguments(parser: argparse.ArgumentParser) -> None:
     page = Path("report.html")
-    parser.add_argument("--out", type=Path, default=page, metavar="FILE", help="page to write (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=page, metavar="FILE", help="report to write (default: %(default)s)")
     _add_common(parser)
 
 
@@ -90,8 +90,8 @@ def _demo(args: argparse.Namespace) -> int:
         cells = [[r["model"], f"{r['mse']:.4g}", f"{r['relative']:.2f}", f"{r['seconds']:.2f}"] for r in rows]
         console.result(text_table(["model", "test MSE", "relative", "seconds"], cells, console.bold) + "\n")
     for name in summary["missing"]:
-        console.note(f"{name} is not installed and was left out: pip install 'softboost[lightgbm]'")
-    console.note("the page, to be opened in a browser:")
+        console.note(f"{name} is not installed and was skipped: pip install 'softboost[lightgbm]'")
+    console.note("report, to be opened in a browser:")
     console.result(summary["report"])
     return 0
 
@@ -123,7 +123,7 @@ def _backtest(args: argparse.Namespace) -> int:
 
 
 def _benchmark_modules() -> dict[str, Any]:
-    """Benchmarks by name: every module of ``softboost._benchmarks`` that has arguments and runs from them."""
+    """Benchmarks by name: the modules of ``softboost._benchmarks`` with ``add_arguments`` and ``run_from_args``."""
     package = importlib.import_module("softboost._benchmarks")
     found = {}
     for info in pkgutil.iter_modules(package.__path__):
@@ -146,11 +146,11 @@ def _add_missing(parser: argparse.ArgumentParser) -> None:
         group.add_argument("--json", action="store_true", help="print the tables as JSON")
     if "--quiet" not in known:
         flags = ["--quiet"] if "-q" in known else ["--quiet", "-q"]
-        group.add_argument(*flags, action="store_true", help="no progress and no remarks, only results")
+        group.add_argument(*flags, action="store_true", help="print only results, no progress or remarks")
 
 
 def _run_module(run: Callable[[argparse.Namespace], Any], args: argparse.Namespace) -> int:
-    """Run a module's command, with what it says on stderr held back if quiet and its tables as JSON if asked."""
+    """Run the command of a module; with ``--quiet`` suppress stderr, with ``--json`` print its tables as JSON."""
     status, tables = _run_for_tables(run, args)
     if status == 0 and args.json:
         print(json.dumps(tables, indent=2))
@@ -160,7 +160,7 @@ def _run_module(run: Callable[[argparse.Namespace], Any], args: argparse.Namespa
 def _run_for_tables(
     run: Callable[[argparse.Namespace], Any], args: argparse.Namespace
 ) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """Exit code of a module's command and, if JSON was asked for, its tables, which it writes into ``--out`` as CSV."""
+    """Exit code of the command of a module and, with ``--json``, its tables, read from the CSV files in ``--out``."""
     started, said, printed = time.time(), io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         if args.quiet:
@@ -177,7 +177,7 @@ def _run_for_tables(
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """Rows of a CSV file, numbers as numbers."""
+    """Rows of a CSV file, with numbers converted."""
     with path.open(newline="", encoding="utf-8") as stream:
         return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(stream)]
 
@@ -193,7 +193,7 @@ def _benchmark_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", dest="json_of_all", help="print the tables as JSON")
     group.add_argument(
-        "--quiet", "-q", action="store_true", dest="quiet_of_all", help="no progress and no remarks, only results"
+        "--quiet", "-q", action="store_true", dest="quiet_of_all", help="print only results, no progress or remarks"
     )
     commands = parser.add_subparsers(dest="benchmark", metavar="NAME", title="benchmarks")
     for name, module in _benchmark_modules().items():
@@ -244,7 +244,7 @@ def _reproduce(args: argparse.Namespace) -> int:
 
 
 def _completion_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=completion.SHELLS, help="the shell to write for")
+    parser.add_argument("shell", choices=completion.SHELLS, help="the shell")
 
 
 def _complete(args: argparse.Namespace) -> int:
@@ -255,7 +255,7 @@ def _complete(args: argparse.Namespace) -> int:
 COMMANDS = (
     Command(
         "demo",
-        "fit on data that ships with the package, compare, and write a page",
+        "fit bundled data, compare with other models and write a report",
         "softboost._cli.demo",
         _demo_arguments,
         _demo,
@@ -275,7 +275,7 @@ COMMANDS = (
     ),
     Command(
         "backtest",
-        "forecast the past of a file from rolling origins, beside the naive forecast",
+        "back-test on the series of a file, compared with the naive forecast",
         "softboost.forecast",
         _backtest_arguments,
         _backtest,
@@ -287,7 +287,7 @@ COMMANDS = (
     ),
     Command(
         "reproduce",
-        "the paper's tables and figures",
+        "recreate the paper's tables and figures",
         "softboost._paper",
         _reproduce_arguments,
         _reproduce,
@@ -295,7 +295,7 @@ COMMANDS = (
     ),
     Command(
         "benchmark",
-        "accuracy and speed against other libraries; without a name, these two",
+        "measure accuracy and speed against other libraries (both without a name)",
         "softboost._benchmarks",
         _benchmark_arguments,
         _benchmark,
@@ -303,7 +303,7 @@ COMMANDS = (
     ),
     Command(
         "completion",
-        "the script that completes this command in a shell",
+        "print the completion script for a shell",
         "softboost._cli.completion",
         _completion_arguments,
         _complete,
@@ -320,13 +320,13 @@ COMMANDS = (
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps line breaks of examples, and leaves room for long option names."""
+    """Keeps the line breaks of examples and reserves space for long option names."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=min(100, shutil.get_terminal_size((100, 24)).columns))
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Count the deeper indent of sub-commands too, which the base class forgets."""
+        """Include the indent of sub-commands in the width, which the base class does not."""
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):
             self._action_max_length += self._indent_increment
@@ -338,14 +338,14 @@ def _epilog(examples: Sequence[str]) -> str:
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of the whole command; with ``only``, arguments are filled in for that sub-command alone.
+    """Create the parser of the command; with ``only``, add arguments for that sub-command only.
 
-    Filling in imports the command's module, so the frame does it just for the command that was called.
+    Adding the arguments imports the module of a sub-command, so :func:`main` does it only for the one in use.
 
     Parameters
     ----------
     only : str or None, default=None
-        Name of a sub-command; None fills in all.
+        Name of a sub-command; None adds the arguments of all.
 
     Returns
     -------
@@ -386,7 +386,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str or None, default=None
-        Arguments after the program's name; None takes those of the process.
+        Arguments after the program name; None uses those of the process.
 
     Returns
     -------
@@ -407,7 +407,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args, unknown = parser.parse_known_args(argv)
         if unknown:
             getattr(args, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit as stop:  # argparse has said what is wrong, or shown the help
+    except SystemExit as stop:  # argparse has printed an error or the help
         return int(stop.code or 0)
     if args.command is None:
         parser.print_help()
@@ -418,7 +418,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     try:
         return int(args.run_command(args))
-    except BrokenPipeError:  # whoever reads has enough, as in `softboost ... | head`
+    except BrokenPipeError:  # the reader has closed the pipe, as in `softboost ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (OSError, ValueError, ImportError) as error:

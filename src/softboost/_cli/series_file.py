@@ -1,4 +1,4 @@
-"""A user's file as a long frame: what each column means is guessed and said, and complaints name line and column."""
+"""Reads a file of series into a data frame in long format; infers the columns, and errors name line and column."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ GAPS = {"", "na", "n/a", "nan", "null", "none"}
 
 
 class TableError(ValueError):
-    """The file cannot be read as series; the message names the line and the column."""
+    """Raised if a file cannot be read as series; the message names the line and the column."""
 
 
 @dataclass
 class SeriesFile:
-    """What was read.
+    """The content of a file of series.
 
     Attributes
     ----------
     frame : pandas.DataFrame
         Columns ``unique_id``, ``ds``, ``y``, sorted by series and time.
     lines : ndarray of shape (n_rows,)
-        Line of the file (row of a Parquet file, from one) that each row comes from.
+        Line number of each row in the file (in a Parquet file, its row number, from one).
     path : Path
     remarks : list of str
-        What was guessed and what was left out, one sentence each.
+        Inferred and ignored columns, one remark each.
     """
 
     frame: pd.DataFrame
@@ -55,12 +55,12 @@ class SeriesFile:
     remarks: list[str] = field(default_factory=list)
 
     def check_regular(self, freq: str | int) -> None:
-        """Refuse a series that skips a time or does not keep to ``freq``, naming the lines."""
+        """Raise an error that names the lines if a series has a gap or does not follow ``freq``."""
         ids, times = self.frame["unique_id"].to_numpy(), self.frame["ds"]
         if isinstance(freq, int):
             expected = times + freq
         else:
-            with warnings.catch_warnings():  # some offsets are added one by one, which pandas remarks on
+            with warnings.catch_warnings():  # pandas warns that some offsets are added one by one
                 warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
                 expected = pd.Series(pd.DatetimeIndex(times) + pd.tseries.frequencies.to_offset(freq))
         wrong = (ids[1:] == ids[:-1]) & (times.to_numpy()[1:] != expected.to_numpy()[:-1])
@@ -68,7 +68,7 @@ class SeriesFile:
             row = int(np.argmax(wrong))
             raise TableError(
                 f"{self.path}: series {ids[row]!r} goes from {_shown(times[row])} (line {self.lines[row]}) to "
-                f"{_shown(times[row + 1])} (line {self.lines[row + 1]}), but every {freq!r} expects "
+                f"{_shown(times[row + 1])} (line {self.lines[row + 1]}), but --freq {freq} expects "
                 f"{_shown(expected[row])}; pass another --freq, or fill gaps with --gaps interpolate or --gaps forward"
             )
 
@@ -82,18 +82,19 @@ def read_series(
     allow_gaps: bool = False,
     say: Callable[[str], None] = lambda remark: None,
 ) -> SeriesFile:
-    r"""Read a CSV or Parquet file of one or many series in long form: a row a time and series.
+    r"""Read a CSV or Parquet file of one or many series in long format, with one row per series and time.
 
     Parameters
     ----------
     path : path
-        ``.csv``, ``.txt``, ``.tsv`` (separated by comma, semicolon, tab or bar) or ``.parquet``; ``.gz`` may follow.
+        ``.csv``, ``.txt``, ``.tsv`` (separated by comma, semicolon, tab or vertical bar) or ``.parquet``, optionally
+        followed by ``.gz``.
     id_column, time_column, target : str or None, default=None
-        Columns that name the series, the time and the value; None guesses from names and content.
+        Columns with the series, the time and the value; None infers them from names and contents.
     allow_gaps : bool, default=False
-        Take empty values as missing instead of refusing them.
+        Treat empty values as missing instead of raising an error.
     say : callable, default: nothing
-        Called with every remark when it is made, so that a complaint comes after what was guessed before it.
+        Called with every remark at once, so that remarks precede a later error.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def read_series(
     """
     path = Path(path)
     if path.is_dir():
-        raise TableError(f"{path}: is a folder; name a file in it")
+        raise TableError(f"{path} is a folder; pass a file")
     if not path.is_file():
         raise TableError(f"{path}: no such file")
     table = _read_parquet(path) if path.suffix in (".parquet", ".pq") else _read_csv(path)
@@ -128,7 +129,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    """All cells as text, so that a bad one can be named; short and long lines are told apart from good ones."""
+    """Read all cells as text, so that errors can name a cell; lines with too few or too many cells raise an error."""
     content = path.read_bytes()
     try:
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
@@ -152,7 +153,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _read_plain_csv(text: str, separator: str) -> pd.DataFrame | None:
-    """A file without quotes, blank lines or ragged ones, read by pandas; None where a closer look is needed."""
+    """Read a file without quotes, blank lines or ragged lines with pandas; None for other files."""
     if '"' in text:
         return None
     try:
@@ -169,7 +170,7 @@ def _read_plain_csv(text: str, separator: str) -> pd.DataFrame | None:
 
 
 class _Reader:
-    """Finds the three columns of a table and turns them into times, numbers and names."""
+    """Finds the three columns of a table and converts them to times, numbers and names."""
 
     def __init__(self, path: Path, table: pd.DataFrame, allow_gaps: bool, say: Callable[[str], None]) -> None:
         self.path, self.table, self.allow_gaps, self.say = path, table, allow_gaps, say
@@ -194,10 +195,10 @@ class _Reader:
             if name is not None:
                 self._remark(f"{role}: column {name!r}")
         if id_column is None:
-            self._remark("series: the whole file is one")
+            self._remark("series: one, the whole file")
         left = [str(c) for c in self.table.columns if c not in (time_column, target, id_column)]
         if left:
-            self._remark(f"left out: {', '.join(left)}")
+            self._remark(f"ignored: {', '.join(left)}")
         ids = self.table[id_column].astype(str) if id_column is not None else pd.Series(target, self.table.index)
         frame = pd.DataFrame({"unique_id": ids, "ds": self._times(time_column), "y": self._numbers(target)})
         self._check_repeats(frame)
@@ -224,7 +225,7 @@ class _Reader:
         return next((lower[name] for name in names if name in lower), None)
 
     def _join_year(self) -> None:
-        """One column of dates from a year beside a month or a quarter, both as numbers."""
+        """Combine numeric columns of the year and of the month or quarter into one column of dates."""
         lower = {str(c).lower(): c for c in self.table.columns}
         for part, per_year in (("month", 12), ("quarter", 4)):
             if "year" not in lower or part not in lower or "ds" in lower or "date" in lower:
@@ -246,10 +247,10 @@ class _Reader:
         if self.table.shape[1] == 1:
             raise TableError(
                 f"{self.path}: a single column, {str(self.table.columns[0])!r}; a column of times and one of values "
-                "are needed, under a line that names them"
+                "are needed, with a header line"
             )
         raise TableError(
-            f"{self.path}: no column of dates among {', '.join(map(str, self.table.columns))}; name it with --time"
+            f"{self.path}: no column of dates among {', '.join(map(str, self.table.columns))}; set it with --time"
         )
 
     def _last_numbers(self, *besides: str | None) -> str:
@@ -258,16 +259,16 @@ class _Reader:
             for name in reversed(self.table.columns)
             if name not in besides
         }
-        for least in (0.5, 0.0):  # a column with some numbers is taken too, and its first wrong cell is named later
+        for least in (0.5, 0.0):  # accept a column with some numbers; the error then names its first invalid cell
             found = next((name for name, share in shares.items() if share > least), None)
             if found is not None:
                 return found
         raise TableError(
-            f"{self.path}: no column of numbers among {', '.join(map(str, self.table.columns))}; name it with --target"
+            f"{self.path}: no column of numbers among {', '.join(map(str, self.table.columns))}; set it with --target"
         )
 
     def _series_told_apart(self, time_column: str, target: str) -> str | None:
-        """The first column of names that tells rows of the same time apart, where times repeat."""
+        """If times repeat, the first column whose values distinguish the rows of the same time."""
         if not self.table[time_column].duplicated().any():
             return None
         for name in self.table.columns:
@@ -316,13 +317,13 @@ class _Reader:
 
 
 def _shown(time: Any) -> str:
-    """A time without the midnight that dates carry."""
+    """A time as text, without midnight for dates."""
     text = str(time)
     return text.removesuffix(" 00:00:00")
 
 
 def _as_numbers(cells: Any) -> Any:
-    """Numbers of a column, NaN where a cell holds none; plain columns go the quick way."""
+    """Numbers of a column, NaN for other cells, with a fast path for plain numbers."""
     quick = pd.to_numeric(cells, errors="coerce").astype(float)
     quick = quick.where(np.isfinite(quick))
     if quick.notna().all() or not any(isinstance(c, str) and ("," in c or MINUS in c) for c in cells):
@@ -331,9 +332,9 @@ def _as_numbers(cells: Any) -> Any:
 
 
 def _as_number(cell: Any) -> float:
-    """A number from a cell; NaN where there is none. Of point and comma the last is the decimal mark.
+    """Parse a number; NaN if the cell is not a number. If it has points and commas, the last is the decimal mark.
 
-    A comma alone is one too, unless three digits follow it: 1,5 is one and a half, 1,500 is one thousand five hundred.
+    A single comma is the decimal mark unless three digits follow it: 1,5 is one and a half, 1,500 is fifteen hundred.
     """
     if isinstance(cell, (int, float, np.number)):
         return float(cell)
@@ -351,7 +352,7 @@ def _as_number(cell: Any) -> float:
 
 
 def _parse_dates(values: Any) -> Any:
-    """Dates in the one format that fits all cells (quarters as 2020Q1 too), or None."""
+    """Dates in the format that fits all cells, including quarters such as 2020Q1; None if there is no such format."""
     texts = values.astype(str)
     if texts.str.fullmatch(r"\d{4}-?[Qq][1-4]").all():
         quarters = pd.PeriodIndex(texts.str.upper().str.replace("-", ""), freq="Q")
