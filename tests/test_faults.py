@@ -11,6 +11,7 @@ import textwrap
 import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from operator import methodcaller
 from pathlib import Path
@@ -93,8 +94,10 @@ def finish(process):
     return process.returncode, out.split(), err
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("kind", ["plain", "chosen"])
+slow = partial(pytest.param, marks=pytest.mark.slow)  # one more of a kind that `make test` has
+
+
+@pytest.mark.parametrize(("kind", "n_jobs"), [("plain", 1), ("chosen", 2), slow("plain", 2), slow("chosen", 1)])
 def test_interrupt_leaves_the_model_as_it_was(kind, n_jobs):
     process = start(
         """
@@ -162,7 +165,7 @@ def test_interrupt_leaves_a_forecaster_as_it_was():
         from softboost.forecast import Forecaster
 
         dates = pd.date_range("2000-01-01", periods=400, freq="D")
-        df = pd.concat([pd.DataFrame({"unique_id": i, "ds": dates, "y": 5 + i + np.abs(y)}) for i in range(60)])
+        df = pd.concat([pd.DataFrame({"unique_id": i, "ds": dates, "y": 5 + i + np.abs(y)}) for i in range(20)])
         forecaster = Forecaster("D", 3, SoftBoostRegressor(**small), lags=[1, 2]).fit(df[:800])
         before, attributes = forecaster.predict(level=[80]), dict(vars(forecaster))
         forecaster.set_params(model=SoftBoostRegressor(shuffle=False))
@@ -190,7 +193,7 @@ def test_interrupt_of_an_update_leaves_all_of_it_or_nothing():
         from softboost.forecast import Forecaster
 
         dates = pd.date_range("2000-01-01", periods=400, freq="D")
-        df = pd.concat([pd.DataFrame({"unique_id": i, "ds": dates, "y": 5 + i + np.abs(y)}) for i in range(30)])
+        df = pd.concat([pd.DataFrame({"unique_id": i, "ds": dates, "y": 5 + i + np.abs(y)}) for i in range(8)])
         past, new = df[df["ds"] < dates[390]], df[df["ds"] >= dates[390]]
         model = SoftBoostRegressor(**small)
         whole = Forecaster("D", 3, model, lags=[1, 2], scope="local", target_transforms=[]).fit(past)
@@ -245,7 +248,7 @@ def test_interrupts_never_leave_half_a_row_in_an_online_model():
     assert (code, out) == (0, ["True"]), err
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [slow(1), 2])
 def test_termination_ends_the_process_at_once(n_jobs):
     process = start(
         """
@@ -272,30 +275,29 @@ SAVING = """
 """
 
 
+@pytest.mark.parametrize("delay", [0.037, slow(0.0)])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
-def test_signal_while_saving_leaves_a_whole_file(how, tmp_path):
+def test_signal_while_saving_leaves_a_whole_file(how, delay, tmp_path):
     path = tmp_path / "model.softboost"
     X = np.random.default_rng(0).normal(size=(400, 8))
-    for delay in (0.0, 0.037):
-        process = start(SAVING, path)
-        wait_for(process, "saving")
-        while not path.exists():
-            time.sleep(0.001)
-        time.sleep(delay)
-        process.send_signal(how)
-        code, out, err = finish(process)
-        if how == signal.SIGINT:
-            assert (code, out) == (0, ["stopped", "True"]), err
-            assert [p.name for p in tmp_path.iterdir()] == [path.name]
-        assert np.isfinite(load(path).predict(X)).all()
-        path.unlink()
+    process = start(SAVING, path)
+    wait_for(process, "saving")
+    while not path.exists():
+        time.sleep(0.001)
+    time.sleep(delay)
+    process.send_signal(how)
+    code, out, err = finish(process)
+    if how == signal.SIGINT:
+        assert (code, out) == (0, ["stopped", "True"]), err
+        assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert np.isfinite(load(path).predict(X)).all()
 
 
 # glibc keeps freed memory, and address space for the heaps of threads, which would serve a fit beyond the limit.
 NO_RESERVES = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [slow(1), 2])
 def test_memory_error_leaves_the_model_as_it_was(n_jobs):
     """Address space is limited (ulimit -v) just above what is in use, then a large fit is tried."""
     process = start(
@@ -336,7 +338,7 @@ FULL = """
     if sys.argv[2] == "limit":
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) + 100, resource.RLIM_INFINITY))
-    big = SoftBoostRegressor(**{**small, "n_estimators": 60, "depth": 4}).fit(X, y)
+    big = SoftBoostRegressor(**{**small, "n_estimators": 60, "depth": 3}, leaves="linear", gates="greedy").fit(X, y)
     try:
         big.save(path)
     except OSError as error:

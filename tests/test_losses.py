@@ -146,7 +146,7 @@ def test_bad_settings_are_refused(make, message):
 
 # -- what each loss learns ---------------------------------------------------------------------------------------------
 
-EACH_WAY = [pytest.param({}, id="default"), pytest.param(helpers.PLAIN | {"n_estimators": 30}, id="plain")]
+EACH_WAY = [pytest.param({"cv": 2}, id="default"), pytest.param(helpers.PLAIN | {"n_estimators": 30}, id="plain")]
 each_way = pytest.mark.parametrize("params", EACH_WAY)
 
 
