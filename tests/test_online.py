@@ -14,10 +14,13 @@ from threadpoolctl import threadpool_limits
 import softboost
 from helpers import PATIENCE
 from softboost import SoftBoostRegressor, _kernels
+from softboost._boost.boosting import Recipe, boost
+from softboost._boost.soft_tree import SoftTree
 from softboost._linear.recursive import RecursiveLeastSquares
 from softboost._model.drift import DriftTest
+from softboost.losses import SquaredError
 from softboost.online import OnlineSoftBoostRegressor
-from softboost.online._growth import BoostedTrees
+from softboost.online._growth import BoostedTrees, boosted_trees, make_learner, training_data
 from softboost.online._parts import Experts, RowEncoder, RunningUnits, SoftTrees
 
 NAMES = ("a", "b", "c", "d")
@@ -381,7 +384,8 @@ def random_trees(n_trees=3, depth=2, n_columns=4, n_components=5, seed=0):
     trees = SoftTrees(n_trees, depth, n_columns)
     for tree in range(n_trees):
         columns = rng.choice(n_components, 3, replace=False)
-        trees.put(tree, columns, rng.normal(size=(2**depth - 1, 3)), rng.normal(size=2**depth - 1))
+        gates = rng.normal(size=(2**depth - 1, 3)), rng.normal(size=2**depth - 1)
+        trees.put(tree, SoftTree(depth, columns, *gates, np.zeros((2**depth, 1))))
     return trees, rng
 
 
@@ -416,6 +420,29 @@ def test_boosted_trees_predict_what_they_were_grown_to_and_not_beyond():
     assert_allclose(predicted, (trees.start + trees.basis(seen, reach) @ trees.coef).clip(y.min(), y.max()))
     assert trees.predict(np.full(3, 8.0)) == y.max()
     assert trees.predict(np.append(x[0], 5.0)) == pytest.approx(predicted[0])  # a column that came later
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trees_of_a_stream_are_those_of_algorithm_1(weighted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4, 120))
+    y = np.abs(X[0]) + X[1]
+    weight = rng.integers(1, 4, size=120).astype(float) if weighted else np.ones(120)
+    learner, y = make_learner(2, 4), y - y.mean()
+    trees = boosted_trees(learner, training_data(X, weight), weight, y, 8, 0.25)
+    recipe = Recipe("trees", learner, None, 8, 0.25, "zero")
+    same = boost(recipe, X, y[None], weight if weighted else None, SquaredError(), np.zeros((1, 120)))
+    assert len(trees) == len(same.rounds) == 8
+    for tree, output in zip(trees, same.outputs(X), strict=True):
+        assert_allclose(0.25 * tree.output(X), output, rtol=1e-9, atol=1e-9)
+
+
+def test_trees_of_a_stream_end_where_they_predict_nothing():
+    rng = np.random.default_rng(0)
+    X, noise, weight = rng.normal(size=(2, 100)), rng.normal(size=100), np.ones(100)
+    data, learner = training_data(X, weight), make_learner(2, 0)
+    assert len(boosted_trees(learner, data, weight, noise, 24, 0.1)) == 0
+    assert len(boosted_trees(learner, data, weight, np.abs(X[0]), 24, 0.1)) == 20  # a tree for every five rows
 
 
 def test_gradients_of_trees_match_differences():

@@ -25,10 +25,10 @@ from softboost.losses import Loss, SquaredError
 from softboost.transforms import Transform
 
 from .greedy import GreedyTrees
-from .learner import TrainingData, WeakLearner, apply_transform, ridge_leaves
+from .learner import Fitted, TrainingData, WeakLearner, apply_transform, ridge_leaves
 from .soft_tree import SoftTree, flattened, unflattened
 
-__all__ = ["Boosted", "KernelRounds", "Recipe", "boost"]
+__all__ = ["Boosted", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
 
 Array = NDArray[Any]
 MAX_ROWS_PER_TREE = 2**16
@@ -163,14 +163,22 @@ class Boosted:
         return trees
 
 
-class _Part:
+class Part:
     """A subset of the rows on which trees are fitted, with its target and current prediction."""
 
     def __init__(self, data: TrainingData, y: Array, raw_prediction: Array) -> None:
         self.data, self.y, self.raw_prediction = data, y, raw_prediction
 
+    def residual(self, loss: Loss) -> Array:
+        """r_k: the negative gradient of the loss at the current prediction."""
+        return np.ascontiguousarray(-loss.gradient(self.y, self.raw_prediction), dtype=self.y.dtype)
 
-def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, n_threads: int) -> list[_Part]:
+    def add(self, step: Array) -> None:
+        """Add the contribution of a round to the prediction."""
+        self.raw_prediction += step
+
+
+def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, n_threads: int) -> list[Part]:
     """Split the rows into equal random parts of at most MAX_ROWS_PER_TREE rows, which the rounds use in turn.
 
     Beyond ROWS_IN_ORDER rows, the kernel bases some decisions on the first rows, so the rows are permuted. The
@@ -179,12 +187,12 @@ def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, 
     n = X.shape[1]
     if n <= min(ROWS_IN_ORDER, MAX_ROWS_PER_TREE):
         data = TrainingData(np.ascontiguousarray(X[columns]), weight, n_threads)
-        return [_Part(data, np.ascontiguousarray(y), np.array(raw, order="C"))]
+        return [Part(data, np.ascontiguousarray(y), np.array(raw, order="C"))]
     parts = []
     for rows in np.array_split(np.random.default_rng(0).permutation(n), math.ceil(n / MAX_ROWS_PER_TREE)):
         own = None if weight is None else np.ascontiguousarray(weight[rows])
         chosen = np.stack([X[column].take(rows) for column in columns])
-        parts.append(_Part(TrainingData(chosen, own, n_threads), y[:, rows].copy(), raw[:, rows].copy()))
+        parts.append(Part(TrainingData(chosen, own, n_threads), y[:, rows].copy(), raw[:, rows].copy()))
     return parts
 
 
@@ -227,38 +235,71 @@ def boost(
         model.train_loss = list(previous.train_loss)
     if recipe.transform is not None and theta is None:
         first = parts[0]
-        residual = _residual(loss, first)
-        theta = recipe.transform.start_weighted(first.data.X.T, residual.T, first.data.weight, rng)
+        theta = recipe.transform.start_weighted(first.data.X.T, first.residual(loss).T, first.data.weight, rng)
         theta = np.asarray(theta, dtype=X.dtype)
 
     if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(recipe, loss):
         model.rounds = _boost_in_kernel(recipe, parts[0])
         return model
+    run_rounds(model, parts, loss, theta, rng, after_round=after_round)
+    return model
+
+
+def run_rounds(
+    model: Boosted,
+    parts: list[Part],
+    loss: Loss,
+    theta: Array | None,
+    rng: np.random.Generator,
+    *,
+    accept: Callable[[Fitted, Array], bool] | None = None,
+    after_round: Callable[[Boosted], bool] | None = None,
+) -> None:
+    """The loop of Algorithm 1: append rounds to ``model.rounds``, which is a list, up to the number of the recipe.
+
+    Parameters
+    ----------
+    model : Boosted
+        The recipe and the rounds so far.
+    parts : list of Part
+        Training rows, which the rounds use in turn.
+    theta : ndarray or None
+        Parameters of the transform after the rounds so far.
+    accept : callable or None
+        Called with every fitted tree and the residual it was fitted to, before the tree is added; boosting ends when
+        it returns False.
+    after_round : callable or None
+        Called with the model after every round; boosting ends when it returns True.
+    """
+    recipe, rounds = model.recipe, model.rounds
+    assert isinstance(rounds, list)
     while len(rounds) < recipe.n_estimators:
         part = parts[len(rounds) % len(parts)]
-        residual = _residual(loss, part)
-        tree, theta, output = recipe.learner.fit(part.data, residual, recipe.transform, theta, rng)
+        residual = part.residual(loss)
+        fitted = recipe.learner.fit(part.data, residual, recipe.transform, theta, rng)
+        if accept is not None and not accept(fitted, residual):
+            break
+        tree, theta, output, _ = fitted
         if loss.refit_leaves:
             tree, output = _refit_leaves(tree, theta, recipe, part, loss)
-        part.raw_prediction += recipe.learning_rate * output
+        part.add(recipe.learning_rate * output)
         rounds.append((theta, tree))
         for other in parts:
             if other is not part:
-                other.raw_prediction += model._add(other.data.X, theta, tree, n_threads)
+                other.add(model._add(other.data.X, theta, tree, other.data.n_threads))
         if after_round is not None:
             model.train_loss.append(loss.mean(part.y, part.raw_prediction, part.data.weight))
             if after_round(model):
                 break
-    return model
 
 
 def _kernel_can_boost(recipe: Recipe, loss: Loss) -> bool:
-    """Whether the kernel has a loop that gives the same rounds as :func:`boost`, bit for bit."""
+    """Whether the kernel has a loop that gives the same rounds as :func:`run_rounds`, bit for bit."""
     return type(loss) is SquaredError and type(recipe.learner) is GreedyTrees and recipe.transform is None
 
 
-def _boost_in_kernel(recipe: Recipe, part: _Part) -> KernelRounds:
-    """The loop of :func:`boost` in the kernel; with few rows, a round costs more in Python than the tree itself."""
+def _boost_in_kernel(recipe: Recipe, part: Part) -> KernelRounds:
+    """The loop of :func:`run_rounds` in the kernel; with few rows, Python costs more than the tree itself."""
     assert isinstance(recipe.learner, GreedyTrees)
     data, settings = part.data, recipe.learner.settings(part.data)
     flat = _kernels.boost_greedy(
@@ -268,13 +309,8 @@ def _boost_in_kernel(recipe: Recipe, part: _Part) -> KernelRounds:
     return KernelRounds(flat, len(part.y))
 
 
-def _residual(loss: Loss, part: _Part) -> Array:
-    """r_k: the negative gradient of the loss at the current prediction."""
-    return np.ascontiguousarray(-loss.gradient(part.y, part.raw_prediction), dtype=part.y.dtype)
-
-
 def _refit_leaves(
-    tree: SoftTree, theta: Array | None, recipe: Recipe, part: _Part, loss: Loss, n_iterations: int = 4
+    tree: SoftTree, theta: Array | None, recipe: Recipe, part: Part, loss: Loss, n_iterations: int = 4
 ) -> tuple[SoftTree, Array]:
     """Refit the leaves to the loss, with the gates held fixed, by a few Newton steps on a quadratic approximation.
 

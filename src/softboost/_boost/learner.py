@@ -5,6 +5,7 @@ Arrays are feature-major: ``X`` (n_features, n_samples), ``target`` (n_outputs, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -62,6 +63,7 @@ class Fitted(NamedTuple):
     tree: SoftTree
     theta: Array | None
     output: Array
+    error: float = math.nan  # weighted sum of squared leave-one-out errors, where the learner computes it
 
 
 class WeakLearner(Protocol):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softboost import _kernels
+from softboost._boost.boosting import Boosted, Part, Recipe, run_rounds
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.learner import Fitted, TrainingData
 from softboost._boost.soft_tree import SoftTree, flattened
+from softboost.losses import Loss, SquaredError
 
 from ._parts import RecentRows, RunningUnits, SoftTrees
 
-__all__ = ["BoostedTrees", "GrownTree", "TreeGrower", "grow_tree"]
+__all__ = ["BoostedTrees", "TreeGrower", "boosted_trees"]
 
 Array = NDArray[Any]
 
@@ -21,36 +26,42 @@ MAX_BOOSTED_ROWS, RATE = 1000, 0.4
 LIFE = 64  # rows after which a new sample is drawn; binning a sample costs as much as growing several trees
 
 
-class GrownTree(NamedTuple):
-    """Gates on ``columns``, leaf coefficients in the order of the basis, output, and weighted leave-one-out error."""
-
-    columns: Array
-    gate_weights: Array
-    gate_bias: Array
-    coef: Array
-    output: Array
-    error: float
+def make_learner(depth: int, n_extra_columns: int) -> GreedyTrees:
+    """The weak learner of a stream's trees."""
+    return GreedyTrees(depth, shallower=False, n_extra_columns=n_extra_columns, detrended_candidate=True)
 
 
-def grow_tree(Z: Array, bins: Any, target: Array, weight: Array, depth: int, n_extra_columns: int) -> GrownTree:
-    """Grow a tree on the columns Z (n_columns, n_rows), binned in ``bins``."""
-    settings = _kernels.greedy_settings(
-        depth=depth,
-        sharpness=(1.0, 3.0, 8.0, 25.0),
-        ridge=(1.0, 0.1, 10.0),
-        linear_leaves=True,
-        n_extra_columns=n_extra_columns,
-        detrended_candidate=True,
-        min_leaf_weight=min(5.0, max(1.0, len(target) / 4)),
-    )
-    _, columns, gates, bias, values, slopes, output, _, error = _kernels.fit_greedy(
-        Z, bins, target[None], None if np.all(weight == 1.0) else weight, settings
-    )
-    coef = np.zeros((2**depth, 2**depth + n_extra_columns))
-    coef[:, 0] = values[:, 0]
-    if slopes is not None:
-        coef[:, 1 : 1 + len(columns)] = slopes[:, 0]
-    return GrownTree(columns, gates, bias, coef.ravel(), output[0], error)
+def training_data(Z: Array, weight: Array) -> TrainingData:
+    """Columns Z (n_columns, n_rows) and weights as weak learners take them."""
+    return TrainingData(np.ascontiguousarray(Z), None if np.all(weight == 1.0) else weight)
+
+
+class _Remainder(Part):
+    """Rows whose state is the residual of the squared error itself, which every round lowers."""
+
+    def __init__(self, data: TrainingData, residual: Array) -> None:
+        super().__init__(data, residual[None], np.zeros((1, len(residual))))
+
+    def residual(self, loss: Loss) -> Array:
+        return self.y
+
+    def add(self, step: Array) -> None:
+        self.y = self.y - step
+
+
+def boosted_trees(
+    learner: GreedyTrees, data: TrainingData, weight: Array, target: Array, n_trees: int, rate: float
+) -> list[SoftTree]:
+    """Algorithm 1 on a target (n_rows,), as long as trees lower the leave-one-out error; at most one in five rows."""
+    n_trees = min(n_trees, max(3, len(target) // 5))
+    model = Boosted(Recipe("trees", learner, None, n_trees, rate, "zero"), np.arange(len(data.X)), rate)
+
+    def lowers_the_error(fitted: Fitted, residual: Array) -> bool:
+        return bool(fitted.error < weight @ residual[0] ** 2)
+
+    rng = np.random.default_rng(0)  # from which greedy trees draw nothing
+    run_rounds(model, [_Remainder(data, target)], SquaredError(), None, rng, accept=lowers_the_error)
+    return [tree for _, tree in model.rounds]
 
 
 class TreeGrower:
@@ -65,13 +76,14 @@ class TreeGrower:
     """
 
     def __init__(self, depth: int, n_extra_columns: int, seed: int) -> None:
-        self.depth, self.n_extra_columns, self.seed = depth, n_extra_columns, seed
+        self.seed = seed
         self.rows = self.columns = np.zeros(0, dtype=np.int64)
         self.end = 0
-        self._binned: tuple[Array, Any] | None = None
+        self._learner = make_learner(depth, n_extra_columns)
+        self._data: TrainingData | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_binned": None}  # recomputed from the rows
+        return {**vars(self), "_data": None}  # recomputed from the rows
 
     def draw(self, recent: RecentRows, units: RunningUnits, now: int) -> None:
         """Draw rows and columns, without the rows that the buffer will overwrite before the next draw."""
@@ -83,18 +95,31 @@ class TreeGrower:
         if len(columns) > MAX_COLUMNS:
             columns = np.sort(rng.choice(columns, MAX_COLUMNS, replace=False))
         self.rows, self.columns, self.end = rows, columns, now + min(LIFE, max(now // 8, 1))
-        self._binned = None
+        self._data = None
 
-    def grow(self, recent: RecentRows, target: Array) -> GrownTree | None:
+    def grow(self, recent: RecentRows, target: Array) -> Fitted | None:
         """Fit a tree to a target on the sampled rows; None if all columns are constant."""
         if not len(self.columns):
             return None
-        if self._binned is None:
-            Z = np.ascontiguousarray(recent.Z[np.ix_(self.rows, self.columns)].T)
-            self._binned = Z, _kernels.bin_columns(Z)
-        weight, (Z, bins) = recent.weight[self.rows], self._binned
-        tree = grow_tree(Z, bins, target, weight, self.depth, self.n_extra_columns)
-        return tree._replace(columns=self.columns[tree.columns])
+        rng = np.random.default_rng(0)  # from which greedy trees draw nothing
+        fitted = self._learner.fit(self._sample(recent), target[None], None, None, rng)
+        return fitted._replace(tree=self._on_all_columns(fitted.tree))
+
+    def boost(self, recent: RecentRows, target: Array, n_trees: int, rate: float) -> list[SoftTree]:
+        """Boost trees on a target on the sampled rows; none if all columns are constant."""
+        if not len(self.columns):
+            return []
+        data, weight = self._sample(recent), recent.weight[self.rows]
+        trees = boosted_trees(self._learner, data, weight, target, n_trees, rate)
+        return [self._on_all_columns(tree) for tree in trees]
+
+    def _sample(self, recent: RecentRows) -> TrainingData:
+        if self._data is None:
+            self._data = training_data(recent.Z[np.ix_(self.rows, self.columns)].T, recent.weight[self.rows])
+        return self._data
+
+    def _on_all_columns(self, tree: SoftTree) -> SoftTree:
+        return replace(tree, columns=self.columns[tree.columns])
 
 
 class BoostedTrees(SoftTrees):
@@ -109,7 +134,7 @@ class BoostedTrees(SoftTrees):
 
     def __init__(self, n_trees: int, depth: int, n_extra_columns: int) -> None:
         super().__init__(n_trees, depth, 2**depth - 1 + n_extra_columns)
-        self.n_extra_columns = n_extra_columns
+        self._learner = make_learner(depth, n_extra_columns)
         self.coef, self.start, self.bounds = np.zeros(self.n_basis), np.zeros(1), np.zeros(2)
         self._packed: tuple[int, Any] | None = None
 
@@ -128,15 +153,11 @@ class BoostedTrees(SoftTrees):
         self.start, self.bounds = np.array([weight @ y / weight.sum()]), np.array([y.min(), y.max()])
         if not len(columns):
             return
-        Z = np.ascontiguousarray(x[:, columns].T)
-        bins, residual = _kernels.bin_columns(Z), y - self.start[0]
-        for tree in range(min(len(self.grown), max(3, len(y) // 5))):
-            grown = grow_tree(Z, bins, residual, weight, self.depth, self.n_extra_columns)
-            if not grown.error < weight @ residual**2:
-                break
-            self.put(tree, columns[grown.columns], grown.gate_weights, grown.gate_bias)
-            self.coef[self.leaves(tree)] = RATE * grown.coef
-            residual = residual - RATE * grown.output
+        data = training_data(x[:, columns].T, weight)
+        trees = boosted_trees(self._learner, data, weight, y - self.start[0], len(self.grown), RATE)
+        for place, tree in enumerate(trees):
+            self.put(place, replace(tree, columns=columns[tree.columns]))
+            self.coef[self.leaves(place)] = RATE * self.coefficients(tree)
 
     def predict(self, x: Array) -> float:
         """The prediction at a standardised row, clipped to the range of the targets in the buffer."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._boost.soft_tree import SoftTree
 from softboost._data.checks import check_integer
 
 __all__ = ["Experts", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees", "check_trees"]
@@ -199,12 +200,20 @@ class SoftTrees:
         """Slice of the leaf coefficients of one tree."""
         return slice(tree * self.block, (tree + 1) * self.block)
 
-    def put(self, tree: int, columns: Array, weights: Array, bias: Array) -> None:
-        """Set a tree; weights of shape (n_nodes, len(columns))."""
-        n = len(columns)
-        self.columns[tree], self.used[tree], self.weights[tree] = 0, 0.0, 0.0
-        self.columns[tree, :n], self.used[tree, :n], self.weights[tree, :, :n] = columns, 1.0, weights
-        self.bias[tree], self.grown[tree] = bias, 1.0
+    def put(self, place: int, tree: SoftTree) -> None:
+        """Store the gates of a tree."""
+        n = len(tree.columns)
+        self.columns[place], self.used[place], self.weights[place] = 0, 0.0, 0.0
+        self.columns[place, :n], self.used[place, :n], self.weights[place, :, :n] = tree.columns, 1.0, tree.gate_weights
+        self.bias[place], self.grown[place] = tree.gate_bias, 1.0
+
+    def coefficients(self, tree: SoftTree) -> Array:
+        """Leaf coefficients of a tree of one output, shape (block,), in the order of :meth:`basis`."""
+        coef = np.zeros((2**self.depth, 1 + self.columns.shape[1]))
+        coef[:, 0] = tree.leaf_values[:, 0]
+        if tree.leaf_weights is not None:
+            coef[:, 1 : 1 + len(tree.columns)] = tree.leaf_weights[:, 0]
+        return coef.ravel()
 
     def convert(self, Q: Array, ratio: Array, offset: Array) -> None:
         """Convert to new units with ``old x = ratio * new x + offset``, keeping all outputs; convert Q afterwards."""

@@ -339,15 +339,11 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._grower.draw(self._rows, self._units, self.n_rows_seen)
         places = self._grower.rows
         self._rows.basis[places, : self._trees.n_basis] = 0.0  # of the previous trees
-        residual, weight = self._truth(places) - self._rows.basis[places] @ coef, self._rows.weight[places]
+        residual = self._truth(places) - self._rows.basis[places] @ coef
         self._trees.grown[:] = 0.0
-        for tree in range(min(self.n_trees, max(3, len(places) // 5))):
-            grown = self._grower.grow(self._rows, residual)
-            if grown is None or not grown.error < weight @ residual**2:
-                break
-            self._trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
-            coef[self._trees.leaves(tree)] = BOOSTING_RATE * grown.coef
-            residual = residual - BOOSTING_RATE * grown.output
+        for place, tree in enumerate(self._grower.boost(self._rows, residual, self.n_trees, BOOSTING_RATE)):
+            self._trees.put(place, tree)
+            coef[self._trees.leaves(place)] = BOOSTING_RATE * self._trees.coefficients(tree)
 
     def _boost_anew(self) -> None:
         """Refit the boosted trees on the recent rows."""
@@ -365,16 +361,16 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         basis = self._rows.basis[places]
         residual = self._truth(places) - basis @ full.coef
         free = np.flatnonzero(trees.grown == 0.0)
-        tree = int(free[0]) if len(free) else self._next_tree
-        self._next_tree = (tree + 1) % self.n_trees
-        own = trees.leaves(tree)
+        place = int(free[0]) if len(free) else self._next_tree
+        self._next_tree = (place + 1) % self.n_trees
+        own = trees.leaves(place)
         grown = self._grower.grow(self._rows, residual + basis[:, own] @ full.coef[own])
         if grown is None or not grown.error < BETTER * (self._rows.weight[places] @ residual**2):
             return
-        trees.put(tree, grown.columns, grown.gate_weights, grown.gate_bias)
-        full.replace(own, REPLACING_RATE * grown.coef, NEW_VARIANCE)
+        trees.put(place, grown.tree)
+        full.replace(own, REPLACING_RATE * trees.coefficients(grown.tree), NEW_VARIANCE)
         everywhere = self._rows.places()
-        seen, _, reach = trees.forward(self._rows.Z[everywhere], tree)
+        seen, _, reach = trees.forward(self._rows.Z[everywhere], place)
         self._rows.basis[everywhere, own] = trees.basis(seen, reach)
 
     # -- saving --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ MAY_BE_EMPTY = {"rows", "columns"}
 NEVER_NEGATIVE = {"count", "variance", "scale", "losses", "used", "grown", "weight"}
 LARGEST = 1e100  # products of two numbers stay finite
 LARGEST_COUNT = 2**53
-SETTINGS = {"depth", "forgetting", "memory", "n_extra_columns", "prior", "seed"}  # derived from the parameters
+SETTINGS = {"depth", "forgetting", "memory", "prior", "seed"}  # derived from the parameters
 
 
 def pack(parts: dict[str, Any]) -> dict[str, Any]:
