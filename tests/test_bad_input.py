@@ -132,7 +132,7 @@ EVAL_SETS = [
     ([(X, Y), (X, Y)], "eval_set must be a tuple .X, y. or a list with one such tuple, got list of length 2"),
     ((X[:, :3], Y), "X has 3 features, but SoftBoostRegressor is expecting 5 features"),
     ((X, Y[:5]), "inconsistent numbers of samples"),
-    ((X, np.stack([Y, Y], axis=1)), "eval_set has 2 outputs, y has 1"),
+    ((X, np.stack([Y, Y], axis=1)), "eval_set has 2 outputs, but y has 1"),
     ((X, changed(Y, np.nan)), "Input y contains NaN"),
 ]
 
@@ -172,12 +172,12 @@ def test_other_columns_at_predict_are_refused():
 
 def test_partial_fit_refuses_another_number_of_outputs():
     model = helpers.plain().fit(X, Y)
-    with pytest.raises(ValueError, match="y has 2 outputs, the model was fitted with 1"):
+    with pytest.raises(ValueError, match="y has 2 outputs, but the model was fitted with 1"):
         model.partial_fit(X, np.stack([Y, Y], axis=1))
 
 
 def test_nothing_left_to_train_on_is_refused():
-    with pytest.raises(ValueError, match=r"validation_fraction=0.9 of 1 rows leaves none to train on; pass eval_set"):
+    with pytest.raises(ValueError, match=r"validation_fraction=0.9 of 1 rows leaves no training rows; pass eval_set"):
         helpers.plain(early_stopping=True, validation_fraction=0.9).fit(X[:1], Y[:1])
 
 

@@ -116,7 +116,7 @@ def test_interrupt_leaves_the_model_as_it_was(kind, n_jobs):
                 model = first
                 model = first = pickle.loads(fitted)
         except KeyboardInterrupt as error:
-            print("stopped", "as it was before" in str(error).replace("_", " ") or not str(error), flush=True)
+            print("stopped", "The model is unchanged" in str(error).replace("_", " ") or not str(error), flush=True)
         model.set_params(**small, n_jobs=None)
         until = time.monotonic() + int(sys.argv[3])  # a fold that was being judged may end its round first
         while n_threads() > threads and time.monotonic() < until:

@@ -531,11 +531,11 @@ def test_kernels_refuse_shapes_that_do_not_fit():
     z, weights, bias, values, slopes = helpers.random_tree(2, 3, 1, 5, np.float64, 0, linear=True)
     with pytest.raises(ValueError, match="depth must be between 1 and 10, got 0"):
         _kernels.leaf_probabilities(z, weights, bias, 0)
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         _kernels.leaf_probabilities(z[:2], weights, bias, 2)
     with pytest.raises(ValueError, match="leaf_values must have 4 rows"):
         _kernels.tree_output(z, 2, weights, bias, values[:3])
-    with pytest.raises(ValueError, match="leaf_weights has a shape"):
+    with pytest.raises(ValueError, match="leaf_weights has the wrong shape"):
         _kernels.tree_output(z, 2, weights, bias, values, slopes[:, :, :2].copy())
     with pytest.raises(ValueError, match="grad_output must have shape"):
         _kernels.tree_gradients(z, 2, weights, bias, values, slopes, np.ones((2, 5)))
@@ -543,7 +543,7 @@ def test_kernels_refuse_shapes_that_do_not_fit():
         _kernels.fit_greedy(z, _kernels.bin_columns(z), np.ones((1, 4)), None, _kernels.greedy_settings(depth=2))
     with pytest.raises(ValueError, match="weight must have shape"):
         _kernels.fit_greedy(z, _kernels.bin_columns(z), np.ones((1, 5)), np.ones(4), _kernels.greedy_settings(depth=2))
-    with pytest.raises(ValueError, match="bins are of"):
+    with pytest.raises(ValueError, match="bins of shape"):
         _kernels.fit_greedy(z, _kernels.bin_columns(z[:2]), np.ones((1, 5)), None, _kernels.greedy_settings(depth=2))
     settings = _kernels.joint_settings(transform="linear", n_steps=1, solve_leaves=False)
     with pytest.raises(ValueError, match="parameters of shape"):

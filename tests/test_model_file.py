@@ -129,7 +129,7 @@ class TestRoundTrip:
         assert list(again.feature_names_in_) == list(frame.columns)
         with pytest.raises(ValueError, match="feature names"):
             again.predict(frame.rename(columns={"lag 0": "other"}))
-        with pytest.raises(ModelFileError, match="a name twice"):
+        with pytest.raises(ModelFileError, match="contains a name twice"):
             loads(
                 reheaded(
                     dumps(model), lambda h: fitted_part(h, "feature_names_in_")[1]["items"].__setitem__(0, "lag 1")
@@ -299,7 +299,7 @@ class TestOwnObjects:
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"random_state": np.random.Generator(np.random.MT19937(0))}, "random_state draws from MT19937"),
+            ({"random_state": np.random.Generator(np.random.MT19937(0))}, "random_state uses MT19937"),
             ({"loss": (lambda y, f: (y - f) ** 2, lambda y, f: 2 * (f - y))}, "<lambda>"),
             ({"cv": iter([(np.arange(30), np.arange(30, 60))])}, r"model\.params\['cv'\].*set_params"),
         ],

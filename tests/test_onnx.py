@@ -159,9 +159,9 @@ class Probit(Loss):
     ("params", "message"),
     [
         ({"feature_transform": Fourier(n_steps=2)}, "Fourier is not linear"),
-        ({"loss": Probit()}, "Probit has an inverse link"),
-        ({"weak_learner": DecisionTreeRegressor(max_depth=2), "depth": "auto", "init": "auto"}, "not soft ones"),
-        ({"categorical_features": [0]}, "category columns"),
+        ({"loss": Probit()}, "Probit has a custom inverse link"),
+        ({"weak_learner": DecisionTreeRegressor(max_depth=2), "depth": "auto", "init": "auto"}, "not supported"),
+        ({"categorical_features": [0]}, "categorical columns"),
     ],
 )
 def test_refuses_what_has_no_graph(params, message, tmp_path):

@@ -368,7 +368,7 @@ def test_warm_start_refuses_changes_that_would_spoil_earlier_rounds(name, value)
     X, y = helpers.make_data()
     model = helpers.plain(warm_start=True).fit(X, y)
     before = model.predict(X)
-    with pytest.raises(ValueError, match=f"warm_start=True goes on from a model with {name}=.*warm_start=False"):
+    with pytest.raises(ValueError, match=f"warm_start=True continues a model with {name}=.*warm_start=False"):
         model.set_params(n_estimators=10, **{name: value}).fit(X, y)
     assert_array_equal(model.predict(X), before)
 
@@ -539,7 +539,7 @@ def test_ctrl_c_stops_within_a_second_and_says_how_to_keep_rounds(model, n, d):
     words, seconds = interrupted(model, n, d)
     assert seconds < (2.0 if "n_jobs=2" in model else 1.0)
     assert "warm_start=True" in words
-    assert "The model is as it was before" in words
+    assert "The model is unchanged" in words
     assert "rounds None" in words
 
 
@@ -554,6 +554,6 @@ def test_ctrl_c_stops_within_a_second_and_says_how_to_keep_rounds(model, n, d):
 def test_ctrl_c_keeps_the_rounds_under_warm_start_and_fit_goes_on(model):
     words, seconds = interrupted(model, 500, 10, then=GO_ON)
     assert seconds < 1.0
-    assert "which are kept; call fit again to go on" in words
+    assert "which are kept; call fit again to continue" in words
     assert "rounds None" not in words
     assert "went on by 1" in words

@@ -1,7 +1,7 @@
-"""The compiled kernels behind NumPy arrays: checks shapes, passes arrays on; the only importer of `_core`.
+"""Python interface of the compiled kernels: checks shapes and calls `_core`, which only this module imports.
 
-All arrays of samples are feature-major here: ``z`` has shape (n_components, n_samples), a target (n_outputs,
-n_samples). The compiled code knows neither losses nor time.
+Arrays of samples are feature-major: ``z`` has shape (n_components, n_samples), a target (n_outputs, n_samples). The
+compiled code does not know losses or time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ try:
     from . import _core
 except ImportError as error:  # pragma: no cover - only in a source tree that was never built
     raise ImportError(
-        "softboost's compiled core is missing. Install the package (`pip install .`) instead of importing its source."
+        "the compiled extension of softboost is missing; install the package (pip install .) instead of importing its "
+        "source"
     ) from error
 
 __all__ = [
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = _core.MAX_DEPTH
-FARTHEST = 1e18  # in standard deviations: farther values would overflow in the trees
+FARTHEST = 1e18  # in standard deviations; larger values would overflow in the trees
 Array = NDArray[Any]
 TreeArrays = tuple[int, Array, Array, Array, Array, Array | None, Array, Array, float]
 
@@ -64,7 +65,7 @@ def greedy_settings(
     min_leaf_weight: float = 5.0,
     n_selection_rows: int = 4096,
 ) -> Any:
-    """Settings of :func:`fit_greedy`; see ``src/cpp/types.hpp`` for what each does."""
+    """Settings of :func:`fit_greedy`, documented in ``src/cpp/types.hpp``."""
     settings = _core.GreedySettings()
     settings.depth = depth
     settings.shallower = shallower
@@ -93,7 +94,7 @@ def joint_settings(
     group_lasso: float = 0.0,
     cosine_decay: bool = True,
 ) -> Any:
-    """Settings of :func:`fit_joint`; see ``src/cpp/types.hpp`` for what each does."""
+    """Settings of :func:`fit_joint`, documented in ``src/cpp/types.hpp``."""
     settings = _core.JointSettings()
     settings.transform = getattr(_core.TransformKind, transform)
     settings.n_steps = n_steps
@@ -117,13 +118,13 @@ def _check_tree(
         raise ValueError(f"depth must be between 1 and {MAX_DEPTH}, got {depth}")
     n_leaves = 2**depth
     if gate_weights.shape != (n_leaves - 1, z.shape[0]) or gate_bias.shape != (n_leaves - 1,):
-        raise ValueError(f"gates of depth {depth} on {z.shape[0]} components have shapes that do not fit")
+        raise ValueError(f"the shapes of the gates do not match depth {depth} and {z.shape[0]} components")
     if leaf_values is not None and (leaf_values.ndim != 2 or leaf_values.shape[0] != n_leaves):
         raise ValueError(f"leaf_values must have {n_leaves} rows, got shape {leaf_values.shape}")
     if leaf_weights is not None and (
         leaf_values is None or leaf_weights.shape != (n_leaves, leaf_values.shape[1], z.shape[0])
     ):
-        raise ValueError(f"leaf_weights has a shape that does not fit: {leaf_weights.shape}")
+        raise ValueError(f"leaf_weights has the wrong shape {leaf_weights.shape}")
 
 
 def leaf_probabilities(z: Array, gate_weights: Array, gate_bias: Array, depth: int, n_threads: int = 1) -> Array:
@@ -156,7 +157,7 @@ def tree_gradients(
     grad_output: Array,
     n_threads: int = 1,
 ) -> tuple[Array, Array, Array, Array | None, Array]:
-    """Gradients of ``sum(grad_output * tree_output)`` for gate weights, gate bias, leaf values, leaf weights and z."""
+    """Gradients of ``sum(grad_output * tree_output)`` with respect to gates, bias, leaf values, leaf weights and z."""
     _check_tree(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights)
     if grad_output.shape != (leaf_values.shape[1], z.shape[1]):
         raise ValueError(f"grad_output must have shape {(leaf_values.shape[1], z.shape[1])}, got {grad_output.shape}")
@@ -164,7 +165,7 @@ def tree_gradients(
 
 
 def bin_columns(columns: Array, max_bins: int = 256, n_threads: int = 1) -> Any:
-    """Cut each row of ``columns`` (n_columns, n_samples) into at most ``max_bins`` bins; exact where values are few."""
+    """Bin each row of ``columns`` (n_columns, n_samples) into at most ``max_bins`` bins; exact for few values."""
     if not 2 <= max_bins <= 256:
         raise ValueError(f"max_bins must be between 2 and 256, got {max_bins}")
     return _core.bin_columns(columns, max_bins, n_threads)
@@ -173,7 +174,7 @@ def bin_columns(columns: Array, max_bins: int = 256, n_threads: int = 1) -> Any:
 def fit_greedy(
     columns: Array, bins: Any, target: Array, weight: Array | None, settings: Any, n_threads: int = 1
 ) -> TreeArrays:
-    """Grow, soften and solve one tree on ``columns`` (n_columns, n_samples).
+    """Grow a tree on ``columns`` (n_columns, n_samples), soften its gates and solve its leaves.
 
     Returns
     -------
@@ -195,9 +196,9 @@ def boost_greedy(
     prediction: Array,
     n_threads: int = 1,
 ) -> dict[str, Array]:
-    """Boost trees of :func:`fit_greedy` for squared error; ``prediction``, of the shape of y, moves along in place.
+    """Boost trees of :func:`fit_greedy` for squared error; updates ``prediction``, of the shape of y, in place.
 
-    Returns the trees end to end, as ``Ensemble`` in ``src/cpp/types.hpp`` has them.
+    Returns the trees as concatenated arrays, in the format of ``Ensemble`` in ``src/cpp/types.hpp``.
     """
     _check_samples(columns, y, weight)
     _check_bins(columns, bins)
@@ -230,16 +231,16 @@ def fit_joint(
     leaf_weights: Array | None,
     n_threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Move a tree and its transform together, in place; return the final output and the loss before each step."""
+    """Update a tree and its transform jointly, in place; return the final output and the loss before each step."""
     _check_samples(x, target, weight)
     n_components = gate_weights.shape[1]
     _check_tree(gate_weights.T, depth, gate_weights, gate_bias, leaf_values, leaf_weights)
     expected = {"identity": (0,), "diagonal": (x.shape[0],), "linear": (n_components, x.shape[0])}
     kind = settings.transform.name
     if q.shape != expected[kind] or (kind != "linear" and n_components != x.shape[0]):
-        raise ValueError(f"a transform of kind {kind} on {x.shape[0]} inputs has parameters of shape {expected[kind]}")
+        raise ValueError(f"transform {kind} with {x.shape[0]} inputs needs parameters of shape {expected[kind]}")
     if leaf_values.shape[1] != target.shape[0]:
-        raise ValueError(f"leaf_values has {leaf_values.shape[1]} outputs, target has {target.shape[0]}")
+        raise ValueError(f"leaf_values has {leaf_values.shape[1]} outputs, but target has {target.shape[0]}")
     return _core.fit_joint(
         x, target, weight, settings, depth, n_components, q, gate_weights, gate_bias, leaf_values, leaf_weights,
         n_threads,
@@ -256,7 +257,7 @@ def _check_samples(columns: Array, target: Array, weight: Array | None) -> None:
 
 def _check_bins(columns: Array, bins: Any) -> None:
     if bins.shape != columns.shape:
-        raise ValueError(f"bins are of columns of shape {bins.shape}, got columns of shape {columns.shape}")
+        raise ValueError(f"bins of shape {bins.shape} do not match columns of shape {columns.shape}")
 
 
 def lasso_path(gram: Array, cross: Array, penalties: Array, tolerance: float = 1e-5, max_sweeps: int = 300) -> Array:
@@ -271,7 +272,7 @@ def moments(
 ) -> tuple[Array, Array, Array, Array]:
     """Weighted means of x (n_columns, n_samples) and y (n_outputs, n_samples), and their centred products.
 
-    With ``centred=False`` the means are taken to be zero.
+    With ``centred=False``, the products are not centred.
 
     Returns
     -------
@@ -284,7 +285,7 @@ def moments(
 def ridge_path(gram: Array, cross: Array, penalties: Array) -> tuple[Array, Array]:
     """Solutions of (G + penalty I) b = c, shape (n_penalties, n_outputs, n_columns); cross (n_outputs, n_columns).
 
-    With them the logarithms of the determinants of G + penalty I, shape (n_penalties,).
+    Also returns the log determinants of G + penalty I, shape (n_penalties,).
     """
     if gram.shape != (cross.shape[1], cross.shape[1]):
         raise ValueError(f"gram must have shape {(cross.shape[1], cross.shape[1])}, got {gram.shape}")
@@ -294,17 +295,17 @@ def ridge_path(gram: Array, cross: Array, penalties: Array) -> tuple[Array, Arra
 def relaxed_path(gram: Array, cross: Array, path: Array, limit: float, ridge: float) -> Array:
     """Least squares on the support of each stage of ``path`` (n_stages, n_columns), same shape.
 
-    Stages with more than ``limit`` coefficients repeat the stage before.
+    Stages with more than ``limit`` coefficients repeat the previous stage.
     """
     if gram.shape != (len(cross), len(cross)) or path.shape[1] != len(cross):
-        raise ValueError(f"gram {gram.shape}, cross {cross.shape} and path {path.shape} do not fit together")
+        raise ValueError(f"the shapes of gram {gram.shape}, cross {cross.shape} and path {path.shape} do not match")
     return _core.relaxed_path(gram, cross, path, limit, ridge)
 
 
 def rls_update(covariance: Array, basis: Array, gap: float) -> tuple[Array, float]:
-    """Gain P b and variance b' P b of a row b (n,); then P (n, n), symmetric, loses gain gain' / (gap + variance).
+    """Gain P b and variance b' P b of a row b (n,); subtracts gain gain' / (gap + variance) from P (n, n) in place.
 
-    A variance below zero, or NaN, says that rounding has spoilt P, which then stays as it is.
+    If the variance is negative or NaN, rounding has made P indefinite, and P is not changed.
     """
     n = len(basis)
     if covariance.shape != (n, n) or basis.shape != (n,):
@@ -313,7 +314,7 @@ def rls_update(covariance: Array, basis: Array, gap: float) -> tuple[Array, floa
 
 
 def solve_with_inverse(gram: Array, cross: Array) -> tuple[Array, Array]:
-    """Solution of G b = c, shape (n,), and the inverse of G, positive definite."""
+    """Solution of G b = c, shape (n,), and the inverse of the positive definite matrix G."""
     if gram.shape != (len(cross), len(cross)):
         raise ValueError(f"gram must have shape {(len(cross), len(cross))}, got {gram.shape}")
     return _core.solve_with_inverse(gram, cross)
@@ -327,9 +328,9 @@ def linear_outputs(coefficients: Array, intercepts: Array, x: Array, n_threads: 
 
 
 def pack_ensemble(dtype: Any, **arrays: Array) -> Any:
-    """A model ready to predict, in float32 or float64; every length and index is checked.
+    """Pack a model for prediction in float32 or float64, with checks of all lengths and indices.
 
-    Without ``low`` and ``high`` columns are cut off only where the trees' sums would overflow.
+    Without ``low`` and ``high``, columns are clipped only to avoid overflow in the trees.
     """
     dtype = np.dtype(dtype)
     cls = _core.Ensemble32 if dtype == np.float32 else _core.Ensemble64

@@ -1,4 +1,4 @@
-"""SoftBoostRegressor: the scikit-learn estimator around one boosted model or the choice among several."""
+"""SoftBoostRegressor: the scikit-learn estimator, with model selection or as plain gradient boosting."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ __all__ = ["SoftBoostRegressor"]
 
 Array = NDArray[Any]
 _KEEP_ROUNDS = (
-    "The model is as it was before. To keep rounds done so far on Ctrl-C, fix the parameters (no 'auto') and set "
+    "The model is unchanged. To keep the completed rounds on Ctrl-C, set all parameters that are 'auto' and "
     "warm_start=True."
 )
 
 
 def _learned(name: str) -> Any:
-    """An attribute of the fitted model as an attribute of the estimator."""
+    """Property of the estimator that returns an attribute of the fitted model."""
     return property(lambda model: getattr(model._snapshot()._fitted, name))
 
 
 class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     r"""Gradient boosting with soft trees and learned features.
 
-    Without arguments the model chooses its own structure, rounds and regularisation: it runs several boosted models
-    and linear starts out of fold and combines those that help; ``choice_`` says which. Every parameter left at
-    ``"auto"`` is part of that choice, every other value is kept to. With none at ``"auto"`` the fit is one plain run
-    of boosting:
+    Without arguments, the model selects its structure, number of rounds and regularisation: it cross-validates several
+    boosted models and linear models and combines those that improve the prediction; see ``choice_``. A parameter that
+    is ``"auto"`` takes part in the selection; any other value is fixed. If no parameter is ``"auto"``, the fit is plain
+    gradient boosting:
 
     .. math:: F_k = F_{k-1} + \nu \, \mathrm{tree}_k(Q_k x), \qquad
               \mathrm{tree}_k \approx -\partial L / \partial F_{k-1}
@@ -66,78 +66,79 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     n_estimators : int or "auto", default="auto"
-        Boosting rounds. More rounds fit closer; the choice stops where the out-of-fold loss is least.
+        Number of boosting rounds. More rounds fit the training rows more closely. ``"auto"`` minimises the
+        cross-validated loss.
     learning_rate : float or "auto", default="auto"
-        Shrinkage nu of each tree, in (0, 1]. Smaller values need more rounds and generalise a little better.
+        Shrinkage nu of each tree, in (0, 1]. Smaller values need more rounds and generalise slightly better.
     depth : int or "auto", default="auto"
-        Depth of the trees, 1 to 10; the tree is always full. Depth 2 sees interactions of pairs.
+        Depth of the trees, 1 to 10. Trees are always complete. Depth 2 represents interactions of pairs.
     loss : str, Loss or pair of callables, default="squared_error"
         One of squared_error, absolute_error, huber, quantile, log_cosh, poisson, gamma, tweedie, an object of
         :mod:`softboost.losses`, or ``(loss, gradient)``, both functions of ``(y_true, raw_prediction)``.
     feature_transform : None, "auto", "diagonal", "linear" or Transform, default="auto"
-        The paper's Q. None boosts trees on the columns themselves (BSDT), ``"linear"`` learns z = Q x (BSDT-Q),
-        ``"diagonal"`` only weighs columns; instances of :mod:`softboost.transforms` take settings.
+        The paper's Q. None boosts trees on the columns themselves (BSDT), ``"linear"`` learns z = Q x (BSDT-Q), and
+        ``"diagonal"`` learns a weight for each column. Pass an instance from :mod:`softboost.transforms` to set its
+        parameters.
     weak_learner : "soft", "lightgbm", "xgboost", "catboost", HardTrees or estimator, default="soft"
-        The trees that are boosted. Names of other libraries boost trees of theirs, with their defaults; an unfitted
-        regressor of theirs, or a scikit-learn tree regressor, brings its own parameters. These trees cannot be moved
-        together with a transform, so each round alternates between the two;
-        :class:`softboost.weak_learners.HardTrees` says how.
+        The trees to boost. The name of another library boosts its trees with default parameters; pass an unfitted
+        regressor of that library, or a scikit-learn tree regressor, to set them. With a feature transform, each round
+        alternates between such a tree and the transform; see :class:`softboost.weak_learners.HardTrees`.
     leaves : {"auto", "constant", "linear"}, default="auto"
-        Linear leaves follow trends and extrapolate; constant ones are the paper's.
+        Type of leaves. Linear leaves follow trends and extrapolate; the paper uses constant leaves.
     gates : {"auto", "greedy", "random"}, default="auto"
-        Where gates start: at the best split, or at small random weights moved by gradient steps.
+        Initial gates: the best splits, or small random weights that are moved by gradient steps.
     init : {"auto", "zero", "constant", "linear"}, default="auto"
-        The prediction before the first tree: zero, the best constant or a linear model.
+        Prediction before the first tree: zero, the best constant or a linear model.
     ridge : float or "auto", default="auto"
-        Ridge penalty on the leaves; larger values shrink every tree's answer. Only where leaves are solved in closed
-        form (all but ``gates="random"``).
+        Ridge penalty on the leaves; larger values shrink the output of each tree. Not used with ``gates="random"`` and
+        constant leaves, which have no closed form.
     n_steps : int, default=100
-        Gradient steps per tree with ``gates="random"`` and no transform; a transform has its own ``n_steps``.
+        Number of gradient steps per tree with ``gates="random"`` and no transform; a transform has its own
+        ``n_steps``.
     standardize : bool, default=True
-        Bring columns and y to mean zero and unit variance inside. False takes them as they are.
+        Standardise columns and y internally to mean zero and unit variance.
     cv : None, int, splitter or iterable of splits, default=None
-        Folds on which the choice is judged. None takes five, or one hold-out beyond 5,000 rows.
+        Cross-validation of the model selection. None uses five folds, or one hold-out set beyond 5,000 rows.
     shuffle : {"auto", "blocks", True, False}, default="auto"
-        Folds as contiguous blocks of rows, at random, or (False) in time order: no fold is then trained on rows after
-        those it is judged on. ``"auto"`` is False for a series that wanders (rows are known to be a series when a
-        column repeats the target of the row before), else ``"blocks"``.
+        Assignment of rows to folds: contiguous blocks, random (True), or in time order (False), where each fold is
+        validated only on rows after its training rows. ``"auto"`` is False for a non-stationary series, else
+        ``"blocks"``. Rows are recognised as a series if a column repeats the target of the previous row.
     early_stopping : bool, default=False
-        Stop when the loss on rows held out has not improved for ``n_iter_no_change`` rounds, and keep the best
-        round. Uses ``eval_set`` if given, else ``validation_fraction`` of the rows. For plain fits; the choice stops
-        by itself.
+        Stop when the validation loss has not improved for ``n_iter_no_change`` rounds, and keep the best round. The
+        validation rows are ``eval_set``, or ``validation_fraction`` of the rows. Fits without model selection.
     validation_fraction : float, default=0.1
-        Share of rows held out for early stopping: the last ones if ``shuffle=False``, else drawn at random.
+        Share of rows used for early stopping: the last rows if ``shuffle=False``, else random rows.
     n_iter_no_change : int, default=10
-        Rounds without improvement after which early stopping stops.
+        Number of rounds without improvement after which early stopping stops.
     tol : float, default=1e-7
-        Smallest improvement of the loss that counts.
+        Minimum decrease of the loss that counts as an improvement.
     categorical_features : "auto", None or list, default="auto"
-        Columns to treat as categories, by name or number. ``"auto"`` takes category columns of a frame.
+        Categorical columns, by name or index. ``"auto"`` uses the columns of a data frame with a categorical dtype.
     warm_start : bool, default=False
-        Keep the rounds of the previous fit and add to them, up to ``n_estimators``. Plain fits only.
+        Keep the rounds of the previous fit and continue up to ``n_estimators``. Only without model selection.
     n_jobs : int or None, default=None
-        Threads; -1 uses all cores. Results are the same bits for every number.
+        Number of threads; -1 uses all cores. The result is bitwise identical for every number.
     random_state : int, RandomState or None, default=None
-        Seed of random gates and random folds. The default choice uses neither.
+        Seed of random gates and random folds. The default model uses neither.
     verbose : bool or int, default=False
-        Show a progress bar and what was chosen.
+        Show a progress bar and the selected model.
 
     Attributes
     ----------
     n_estimators_ : int
-        Rounds of the fitted model (of its longest member).
+        Number of boosting rounds of the longest member.
     choice_ : Choice or None
-        What was chosen out of fold and how it scored; None for plain fits.
+        Result of the model selection; None for plain fits.
     members_ : list of Member
-        The parts of the final model with their weights.
+        Members of the ensemble, with their weights.
     trees_ : list of SoftTree
-        Trees of the member of largest weight, round by round, on z = Q_k x.
+        Trees of the member with the largest weight, by round, on z = Q_k x.
     transforms_ : list of ndarray
-        Q_k of that member, round by round; empty without a transform.
+        Q_k of that member, by round; empty without a transform.
     feature_importances_ : ndarray of shape (n_features_in_,)
-        How much each column moves the prediction; sums to one.
+        Importances of the columns; they sum to one.
     evals_result_ : dict
-        Loss after every round on the training rows and, with ``eval_set`` or early stopping, on those held out.
+        Loss after every round on the training rows and, with ``eval_set`` or early stopping, on the validation rows.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -212,13 +213,13 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array or frame of shape (n_samples, n_features)
-            NumPy, pandas or polars. NaN is fine.
+            NumPy array, or pandas or polars data frame. May contain NaN.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
-            One target, or several that share their trees.
+            One target, or several targets that share their trees.
         sample_weight : array of shape (n_samples,), default=None
-            A weight of 2 counts a row twice, 0 leaves it out.
+            Sample weights. Weight 2 is equivalent to repeating the row, weight 0 to removing it.
         eval_set : tuple (X, y), or list of one, default=None
-            Rows whose loss is recorded after every round; with ``early_stopping`` they decide when to stop.
+            Validation rows whose loss is recorded after every round; used for early stopping.
 
         Returns
         -------
@@ -228,7 +229,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         previous = self._previous_fit()
         try:
             task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous)
-            self._take(self._fit_task(task, previous))  # only now, so that a fit that fails leaves the model as it was
+            self._take(self._fit_task(task, previous))  # last, so that a failed fit leaves the model unchanged
         except KeyboardInterrupt as stop:
             if stop.args:
                 raise
@@ -236,26 +237,26 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _take(self, fitted: FittedModel) -> None:
-        """Become the model that was fitted."""
+        """Replace the state of the estimator by a fitted model."""
         own = {name: value for name, value in self.__dict__.items() if name != "feature_names_in_"}
         own |= {"n_features_in_": fitted.n_features_in, "_fitted": fitted}
         if fitted.feature_names_in is not None:
             own["feature_names_in_"] = fitted.feature_names_in
-        self.__dict__ = own  # in one step: see _snapshot
+        self.__dict__ = own  # in a single step, see _snapshot
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
-        """Go on learning from new rows, in bounded memory however often it is called.
+        """Update the model with new rows, in bounded memory.
 
-        The first call is :meth:`fit`. Later ones correct the model by recursive least squares with forgetting, in the
-        columns and in the leaves of its strongest trees; gates and transforms stay. The last 2,000 rows are kept in
-        the model and in its file, and whenever a fifth of them is new the model is fitted to them anew. After a call
-        of :meth:`fit`, whose rows are not kept, or when errors have risen so much that rows of before no longer count,
-        that is done only where it predicts better; so begin with ``partial_fit`` where rows will go on coming.
+        The first call is equivalent to :meth:`fit`. Later calls correct the model by recursive least squares with
+        forgetting, in the columns and in the leaves of its most important trees; gates and transforms are unchanged.
+        The model and its file contain the last 2,000 rows. Whenever a fifth of them is new, the model is refitted to
+        them. After a call of :meth:`fit`, whose rows are not stored, and after a drift, a refitted model replaces the
+        old one only if it predicts better. If more rows will follow, start with ``partial_fit``.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in :meth:`fit`; X must have the same columns. Categories are those of the first call.
+            As in :meth:`fit`. X must have the same columns; the categories are those of the first call.
 
         Returns
         -------
@@ -273,7 +274,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _extended(self, task: Task, before: FittedModel) -> FittedModel:
-        """The fitted model after rows more: corrected, or fitted anew where that is due."""
+        """The fitted model after new rows: corrected, or refitted if a refit is due."""
         X, y, weight = task.standardised()
         members = [member for member in before.members if member.name != CORRECTION]
         recent = before.recent
@@ -300,7 +301,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         return replace(fitted, recent=recent)
 
     def _refitted(self, task: Task, before: FittedModel, recent: Recent) -> FittedModel | None:
-        """The model fitted to the rows kept; None where it is doubted and predicts no better than the one there is."""
+        """The model refitted to the stored rows; None if it must predict better than the old model and does not."""
         n = recent.n_rows
         judged = n - n // 4
         if recent.doubted:
@@ -316,7 +317,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         anchor = fitted.anchor_column
         if anchor != before.anchor_column:
             return fitted
-        # the range of rows that are no longer kept still counts
+        # the bounds include rows that are no longer stored
         return replace(fitted, raw_bounds=joint_bounds(rows, anchor, fitted.raw_bounds, before.raw_bounds))
 
     def _fit_task(self, task: Task, previous: FittedModel | None) -> FittedModel:
@@ -337,7 +338,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             )  # fmt: skip
             progress.step(choice.describe())
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"fit was stopped while choosing. {_KEEP_ROUNDS}") from None
+            raise KeyboardInterrupt(f"fit was stopped during model selection. {_KEEP_ROUNDS}") from None
         finally:
             progress.close()
         fitted = FittedModel.of(task, members, choice, in_time_order=kind.is_series)
@@ -346,7 +347,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         return replace(fitted, evals_result={"validation": fitted.staged_losses(*task.eval_rows, task.n_threads)})
 
     def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
-        """One boosted candidate on all rows, with early stopping, warm start and Ctrl-C."""
+        """Fit one boosted candidate on all rows, with early stopping, warm start and handling of Ctrl-C."""
         recipe = candidate.recipe
         train, held = task.hold_out(self)
         X, y, weight = train
@@ -363,12 +364,12 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             done = watch.n_rounds
             stopped = f"fit was stopped after {done} of {recipe.n_estimators} rounds"
             if not self.warm_start or watch.model is None:
-                advice = "set warm_start=True to keep the rounds done so far on Ctrl-C, then call fit again to go on"
-                advice = "call fit again to start anew" if self.warm_start else advice
-                raise KeyboardInterrupt(f"{stopped}. The model is as it was before; {advice}.") from None
+                advice = "set warm_start=True to keep the completed rounds on Ctrl-C, then call fit again to continue"
+                advice = "call fit again to start again" if self.warm_start else advice
+                raise KeyboardInterrupt(f"{stopped}. The model is unchanged; {advice}.") from None
             member = Member(recipe.name, 1.0, done, watch.start, watch.model)
             self._take(FittedModel.of(task, [member], None, watch.results, before))
-            raise KeyboardInterrupt(f"{stopped}, which are kept; call fit again to go on.") from None
+            raise KeyboardInterrupt(f"{stopped}, which are kept; call fit again to continue.") from None
         finally:
             watch.close()
         if self.early_stopping and watch.best_round:
@@ -389,16 +390,16 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             columns=old.boosted.columns, rng=np.random.default_rng([task.seed, old.stage]), n_threads=task.n_threads,
             previous=before, after_round=watch,
         )  # fmt: skip
-        watch(model)  # the losses of the earlier rounds, where none was added
+        watch(model)  # record the losses of the earlier rounds if no round was added
         return Member(recipe.name, 1.0, len(model.rounds), old.linear, model)
 
     def _fit_constant(self, task: Task) -> FittedModel:
-        """Too few rows to judge anything on: predict the best constant."""
+        """Predict the best constant, because there are too few rows for cross-validation."""
         rows = TrainingRows(*task.standardised(), task.units, task.train_loss, 1)
         member = Member(CONSTANT.name, 1.0, 0, rows.flat(rows.constant()))
         return FittedModel.of(task, [member], Choice(weights={member.name: 1.0}, stages={member.name: 0}))
 
-    # -- what was asked for ----------------------------------------------------------------------------------------
+    # -- parameters ------------------------------------------------------------------------------------------------
 
     def _check_params(self) -> None:
         if self.n_estimators != AUTO:
@@ -422,7 +423,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             check_flag(name, getattr(self, name))
         if self.init == "linear" and not make_loss(self.loss).scales_with_y:
             raise ValueError(
-                f"init='linear' starts from a linear model of y, which loss={self.loss!r} does not predict directly; "
+                f"init='linear' starts from a linear model of y, but loss={self.loss!r} has a link function; "
                 "use init='constant'"
             )
         make_loss(self.loss)
@@ -435,12 +436,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         for name, allowed in (("leaves", (AUTO, "constant")), ("gates", (AUTO,)), ("ridge", (AUTO,))):
             value = getattr(self, name)
             if value not in allowed:
-                raise ValueError(
-                    f"{name}={value!r} is for soft trees only; leave it at 'auto' or use weak_learner='soft'"
-                )
+                raise ValueError(f"{name}={value!r} is for soft trees only; use {name}='auto' or weak_learner='soft'")
 
     def _previous_fit(self) -> FittedModel | None:
-        """The fitted model to go on from under warm_start."""
+        """The fitted model to continue from with warm_start."""
         fitted: FittedModel | None = vars(self).get("_fitted")
         if fitted is None or not self.warm_start:
             return None
@@ -450,19 +449,20 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if self.n_estimators < done:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {done} rounds already fitted; with warm_start=True "
-                "it is the total and must not shrink. Set warm_start=False to start anew."
+                "it is the total number of rounds and must not decrease. Set warm_start=False to start again."
             )
         return fitted
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
-        """Predictions at X.
+        """Predict the targets of X.
 
-        Far outside the training range predictions stay within three widths of the training targets' range beyond it
-        (raw predictions, before the inverse link), and a model that was chosen takes a column's values for no farther
-        than three widths of its training range beyond it. Where the model is one of changes since a column (see
-        ``choice_``), columns may be anywhere, and the predicted change stays within those of the training rows.
+        Extrapolation is bounded. Predictions exceed the range of the training targets by at most three times its
+        width, and a model from model selection clips each column in the same way. An anchored model (see ``choice_``)
+        does not clip columns. Its predicted change stays within the range of the changes in the training rows,
+        extended by at most a quarter of its width if the changes of a series grew. With a log link or
+        ``standardize=False`` predictions are not bounded.
 
         Parameters
         ----------
@@ -492,7 +492,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         yield from model._fitted.staged_predict(model._encode(X), resolve_n_threads(model.n_jobs))
 
     def _snapshot(self) -> SoftBoostRegressor:
-        """The fitted model as it is now; a fit in another thread replaces all of it at once and leaves this whole."""
+        """A copy that refers to the current fitted model, which a fit in another thread does not change."""
         model = copy.copy(self)
         check_is_fitted(model)
         return model
@@ -510,31 +510,32 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def trees_(self) -> list[Any]:
-        """Trees of the member of largest weight, on z = Q_k x."""
+        """Trees of the member with the largest weight, on z = Q_k x."""
         return [tree for _, tree in self._snapshot()._fitted.leading_rounds()]
 
     @property
     def transforms_(self) -> list[Array]:
-        """Q_k of the member of largest weight, round by round."""
+        """Q_k of the member with the largest weight, by round."""
         return [theta for theta, _ in self._snapshot()._fitted.leading_rounds() if theta is not None]
 
     @property
     def feature_importances_(self) -> Array:
-        """How much each column of X moves the prediction; sums to one (all zeros for a constant model)."""
+        """Importances of the columns of X; they sum to one, or are all zero for a constant model."""
         return self._snapshot()._fitted.feature_importances()
 
-    # -- going elsewhere -------------------------------------------------------------------------------------------
+    # -- files -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that :func:`softboost.load` reads.
+        """Save the fitted model to a file; :func:`softboost.load` reads it.
 
-        The file holds numbers and text, no code and no training rows. It is complete on disk before it takes the
-        place of one that was there, so neither a crash nor a full disk damages the old one.
+        The file contains numbers and text, but no code and, unless ``partial_fit`` was used, no training rows. An
+        existing file is replaced only when the new one is complete on disk, so a crash or a full disk does not damage
+        it.
 
         Parameters
         ----------
         path : str or path-like
-            Any name will do; ``.softboost`` is usual.
+            The file to write; the usual extension is ``.softboost``.
 
         Examples
         --------
@@ -552,16 +553,16 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         save_model(self._snapshot(), path)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as an ONNX graph of standard operators, in float32; needs the extra ``onnx``.
+        """Export the fitted model as an ONNX graph of standard operators, in float32; needs the extra ``onnx``.
 
-        The graph takes ``X``, float32 of shape (n_samples, n_features_in_), NaN included, and gives ``prediction``
-        in the shape of :meth:`predict`. Models with category columns, with a transform that is not linear or with
-        trees other than soft ones have no such graph.
+        The input ``X`` is float32 of shape (n_samples, n_features_in_) and may contain NaN; the output ``prediction``
+        has the shape of :meth:`predict`. Models with categorical columns, non-linear transforms or hard trees are not
+        supported.
 
         Parameters
         ----------
         path : str or path-like
-            The file to write; ``.onnx`` is usual.
+            The file to write; the usual extension is ``.onnx``.
 
         Examples
         --------
@@ -591,7 +592,7 @@ register_estimator(SoftBoostRegressor)
 
 
 def _check_unchanged(old: Boosted, recipe: Recipe, old_loss: Loss, loss: Loss) -> None:
-    """Raise ValueError where rounds to come would not fit the rounds that are there."""
+    """Raise ValueError if a changed parameter does not match the completed rounds."""
     pairs = {
         "learning_rate": (old.learning_rate, recipe.learning_rate),
         "feature_transform": (repr(old.recipe.transform), repr(recipe.transform)),
@@ -601,6 +602,6 @@ def _check_unchanged(old: Boosted, recipe: Recipe, old_loss: Loss, loss: Loss) -
     for name, (before, now) in pairs.items():
         if before != now:
             raise ValueError(
-                f"warm_start=True goes on from a model with {name}={before}, got {name}={now}; set it back, or set "
-                "warm_start=False to start anew"
+                f"warm_start=True continues a model with {name}={before}, got {name}={now}; restore the parameter, or "
+                "set warm_start=False to start again"
             )

@@ -1,4 +1,4 @@
-"""What one fit works on: the user's rows, checked and standardised."""
+"""The data of one fit: validated, encoded and standardised."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .units import Units
 __all__ = ["Rows", "Task"]
 
 Array = NDArray[Any]
-MAX_DOUBLE_ROWS = 2**16  # beyond, the noise of the rows is far above the rounding of single precision
+MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
 Rows = tuple[Array, Array, Array | None]
 
 
 class Previous(Protocol):
-    """What later rows of a fitted model are brought to."""
+    """The encoder, units and loss of a fitted model, which are applied to later rows."""
 
     @property
     def columns(self) -> Columns: ...
@@ -34,18 +34,18 @@ class Previous(Protocol):
 
 
 class Task:
-    """The data of one fit, checked: encoded rows, targets, weights, and how they are standardised.
+    """The validated data of one fit: encoded rows, targets, weights and units.
 
     Attributes
     ----------
     encoded : ndarray of shape (n_kept, n_encoded)
-        Rows of positive weight with the extra columns of :class:`softboost._data.columns.Columns`.
+        Rows of positive weight, encoded by :class:`softboost._data.columns.Columns`.
     y : ndarray of shape (n_outputs, n_kept)
     weight : ndarray of shape (n_kept,) or None
     loss, train_loss : Loss
-        The loss in the units of y, and the same for y in working units.
+        The loss in the units of y, and the equivalent loss for standardised y.
     feature_names : ndarray or None
-        Names of the columns of X, where it has any.
+        Column names of X, if there are any.
     """
 
     def __init__(self) -> None:
@@ -71,9 +71,9 @@ class Task:
     def from_user(
         cls, model: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, previous: Previous | None = None
     ) -> Task:
-        """Check the arguments of fit. ``previous``, a fitted model, fixes columns, units and loss.
+        """Validate the arguments of fit; a fitted model ``previous`` determines columns, units and loss.
 
-        ``model`` is a copy of the estimator: it is given ``n_features_in_`` here, and the fit may yet fail.
+        ``model`` is a copy of the estimator, because ``n_features_in_`` is set here and the fit may still fail.
         """
         task = cls()
         matrix, categories = check_columns(model, X, model.categorical_features, reset=previous is None)
@@ -103,7 +103,7 @@ class Task:
         return task
 
     def of_rows(self, encoded: Array, y: Array, weight: Array, loss: Any) -> Task:
-        """The task of fitting the same columns to other rows, y (n_samples, n_outputs), in units of their own."""
+        """The task with the same columns and other rows, y (n_samples, n_outputs), standardised by these rows."""
         task = Task()
         task.encoded, task.X_rows, task.y_rows = encoded, encoded, y.astype(encoded.dtype)
         task.y = np.ascontiguousarray(task.y_rows.T)
@@ -120,7 +120,7 @@ class Task:
         self.loss, self.train_loss = previous.loss, previous.train_loss
         n_outputs = len(previous.units.y_spread)
         if len(self.y) != n_outputs:
-            raise ValueError(f"y has {len(self.y)} outputs, the model was fitted with {n_outputs}")
+            raise ValueError(f"y has {len(self.y)} outputs, but the model was fitted with {n_outputs}")
 
     def _learn_units(self) -> None:
         scales = self.bounded and self.loss.scales_with_y
@@ -141,7 +141,7 @@ class Task:
         matrix, categories = check_columns(model, eval_set[0], self._category_columns(), reset=False)
         y, _ = check_y(eval_set[1], matrix)
         if y.shape[0] != self.y.shape[0]:
-            raise ValueError(f"eval_set has {y.shape[0]} outputs, y has {self.y.shape[0]}")
+            raise ValueError(f"eval_set has {y.shape[0]} outputs, but y has {self.y.shape[0]}")
         self.loss.check_target(y)
         self.eval_rows = self.columns.encode(matrix, categories), y
 
@@ -150,11 +150,11 @@ class Task:
 
     @property
     def total_weight(self) -> float:
-        """Rows, counted with their weights."""
+        """Sum of the weights; the number of rows without weights."""
         return float(self.y.shape[1] if self.weight is None else self.weight.sum())
 
     def standardised(self) -> Rows:
-        """X (n_columns, n_samples), y (n_outputs, n_samples) and weights, all in working units."""
+        """Standardised X (n_columns, n_samples) and y (n_outputs, n_samples), and the weights."""
         if self._standardised is None:
             dtype = self._working_precision()
             X = self.units.standardised(self.encoded, dtype)
@@ -163,17 +163,17 @@ class Task:
         return self._standardised
 
     def _working_precision(self) -> Any:
-        """Many rows are learned from in single precision, in which their noise is far above the rounding."""
+        """Single precision for many rows, whose noise is far above its rounding."""
         many = self.bounded and len(self.encoded) > MAX_DOUBLE_ROWS
         return np.dtype(np.float32) if many else self.encoded.dtype
 
     def first_rows(self, most: int) -> tuple[Array, Array]:
-        """The first rows of positive weight of X and y as they came."""
+        """The first rows of positive weight of the original X and y."""
         kept = self.kept[:most]
         return self.X_rows[kept], self.y_rows[kept]
 
     def hold_out(self, model: Any) -> tuple[Rows, Rows | None]:
-        """Rows to train on, and rows to watch: those of eval_set or, for early stopping, some of the training rows."""
+        """Training rows and validation rows: those of eval_set or, for early stopping, part of the training rows."""
         X, y, weight = self.standardised()
         if self.eval_rows is not None:
             X_eval, y_eval = self.eval_rows
@@ -185,7 +185,7 @@ class Task:
         n_held = int(np.ceil(model.validation_fraction * n))
         if n_held >= n:
             raise ValueError(
-                f"validation_fraction={model.validation_fraction!r} of {n} rows leaves none to train on; "
+                f"validation_fraction={model.validation_fraction!r} of {n} rows leaves no training rows; "
                 "pass eval_set or set early_stopping=False"
             )
         rows = np.arange(n)
@@ -199,6 +199,6 @@ class Task:
         return part(np.sort(rows[: n - n_held])), part(np.sort(rows[n - n_held :]))
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
-        """Mean loss, in the units of y, of y and raw predictions in working units."""
-        with np.errstate(over="ignore"):  # infinite where the loss itself, say the square of a huge y, is
+        """Mean loss in the units of y, from standardised y and raw predictions."""
+        with np.errstate(over="ignore"):  # the loss itself may be infinite, such as the square of a huge y
             return self.loss.mean(self.units.original_y(y), self.units.original_y(raw), weight)

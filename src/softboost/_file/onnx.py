@@ -1,7 +1,8 @@
-"""A fitted model as an ONNX graph of standard operators, in float32.
+"""Export of a fitted model as an ONNX graph of standard operators, in float32.
 
-The graph mirrors the prediction kernel: missing-value columns, standardising, the linear part, then all trees of one
-depth together: one matrix product for their gates, one product of probabilities per level, one sum over leaves.
+The graph corresponds to the prediction kernel: missing-value indicators, standardisation, the linear part, and the
+trees. All trees of the same depth are computed together, with one matrix product for their gates, one product of
+probabilities per level and one sum over the leaves.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OPSET = 18
 
 
 def write_onnx(fitted: FittedModel, path: str | os.PathLike[str]) -> None:
-    """Write the graph of a fitted regressor, atomically."""
+    """Write the graph of a fitted regressor to a file, atomically."""
     write_atomically(path, onnx_model(fitted).SerializeToString())
 
 
@@ -67,25 +68,28 @@ def _check_supported(fitted: FittedModel) -> None:
     if fitted.columns.categories:
         names = sorted(fitted.columns.categories)
         raise ValueError(
-            f"to_onnx: the model has category columns (numbers {names}), which a graph of numbers cannot take; turn "
-            "them into 0/1 columns before fitting"
+            f"to_onnx: the model has categorical columns (indices {names}), which are not supported; convert them to "
+            "0/1 columns before fitting"
         )
     for member in fitted.ensemble.transformed:
         assert member.boosted is not None
         if not all(isinstance(tree, SoftTree) for _, tree in member.boosted.rounds):
             raise ValueError(
-                f"to_onnx: the model's trees are those of {member.name}, not soft ones; use weak_learner='soft'"
+                f"to_onnx: the model has trees of {member.name}, which are not supported; use weak_learner='soft'"
             )
         raise ValueError(
             f"to_onnx: the transform {type(member.boosted.recipe.transform).__name__} is not linear; use "
             "feature_transform='linear', 'diagonal' or None"
         )
     if type(fitted.loss).inverse_link not in (Loss.inverse_link, Poisson.inverse_link):
-        raise ValueError(f"to_onnx: {type(fitted.loss).__name__} has an inverse link of its own, which has no operator")
+        raise ValueError(
+            f"to_onnx: the loss {type(fitted.loss).__name__} has a custom inverse link, which is not supported; use a "
+            "built-in loss"
+        )
 
 
 class _Graph:
-    """Nodes and constants under construction; :meth:`add` returns the name of what a node computes."""
+    """Nodes and constants of the graph; :meth:`add` returns the name of the output of a node."""
 
     def __init__(self, helper: Any, numpy_helper: Any) -> None:
         self._helper, self._numpy_helper = helper, numpy_helper
@@ -94,7 +98,7 @@ class _Graph:
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         name = name or f"{operator.lower()}_{len(self.nodes)}"
-        # nodes have names too: ONNX Runtime before 1.19 joins some of them, and names what it makes after them
+        # nodes need names, because ONNX Runtime before 1.19 fuses nodes and derives new names from them
         self.nodes.append(self._helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
 
@@ -111,7 +115,7 @@ class _Graph:
 
 
 def _standardised(graph: _Graph, fitted: FittedModel) -> str:
-    """Columns as the model was trained on: 0/1 columns of missing values behind the others, missing ones at zero."""
+    """Standardised columns followed by missing-value indicators, with missing values replaced by zero."""
     units, missing = fitted.units, fitted.columns.missing
     encoded = "X"
     if len(missing):
@@ -130,7 +134,7 @@ def _linear_part(graph: _Graph, x: str, ensemble: Ensemble) -> str:
 
 
 def _by_shape(trees: list[SoftTree]) -> list[list[SoftTree]]:
-    """Trees of equal depth and kind of leaf together."""
+    """Group trees of equal depth and type of leaves."""
     groups: dict[tuple[int, bool], list[SoftTree]] = {}
     for tree in trees:
         groups.setdefault((tree.depth, tree.leaf_weights is not None), []).append(tree)
@@ -138,7 +142,7 @@ def _by_shape(trees: list[SoftTree]) -> list[list[SoftTree]]:
 
 
 def _on_all_columns(weights: Array, columns: Array, n_columns: int) -> Array:
-    """Weights on the tree's own columns spread over all columns (a column may come twice)."""
+    """Distribute weights on the columns of a tree over all columns; a column may occur twice."""
     out = np.zeros((*weights.shape[:-1], n_columns))
     for c, j in enumerate(columns):
         out[..., j] += weights[..., c]
@@ -146,7 +150,7 @@ def _on_all_columns(weights: Array, columns: Array, n_columns: int) -> Array:
 
 
 def _trees(graph: _Graph, x: str, trees: list[SoftTree], ensemble: Ensemble) -> str:
-    """Sum of trees of one depth, shape (n_samples, n_outputs)."""
+    """Sum of trees of equal depth, shape (n_samples, n_outputs)."""
     n_columns, n_outputs = ensemble.coefficients.shape[1], len(ensemble.intercept)
     n_trees, depth = len(trees), trees[0].depth
     gates = np.stack([_on_all_columns(t.gate_weights, t.columns, n_columns) for t in trees])
@@ -170,7 +174,7 @@ def _trees(graph: _Graph, x: str, trees: list[SoftTree], ensemble: Ensemble) -> 
 
 
 def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) -> str:
-    """Probability of each leaf, (n_samples, n_trees, 2**depth): level by level, (left, right) below each node."""
+    """Probability of each leaf, (n_samples, n_trees, 2**depth), computed level by level."""
     right, left = graph.add("Sigmoid", logits), graph.add("Sigmoid", graph.add("Neg", logits))
     axis, last = graph.shape(2), graph.shape(3)
     reach = ""
@@ -187,10 +191,10 @@ def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) ->
 
 
 def _finished(graph: _Graph, raw: str, x: str, fitted: FittedModel) -> str:
-    """Bounds, inverse link and the shape of y."""
+    """Apply bounds, inverse link and the shape of y."""
     low, high = map(graph.constant, fitted.raw_bounds)
     column = fitted.anchor_column
-    if column is not None:  # bounds are relative to this column, in its own units
+    if column is not None:  # the bounds are relative to this column, in its original units
         units = fitted.units
         level = graph.add("Gather", x, graph.shape(column), axis=1)
         level = graph.add("Mul", level, graph.constant(units.spread[column]))

@@ -1,4 +1,4 @@
-"""A fitted model: the one record of what a fit leaves behind."""
+"""The fitted model: the complete result of a fit."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """What prediction, a model file and learning from more rows need. A fit replaces it as a whole.
+    """The result of a fit, for prediction, model files and ``partial_fit``. A fit replaces it as a whole.
 
     Attributes
     ----------
     n_features_in : int
-        Columns of X as the user passes it.
+        Number of columns of X.
     columns, units : Columns, Units
-        How X becomes columns of numbers, and how these and y are standardised.
+        Encoder of X, and standardisation of the encoded columns and y.
     loss, train_loss : Loss
-        The loss in the units of y, and the same for standardised y.
+        The loss in the units of y, and the equivalent loss for standardised y.
     members : list of Member
     choice : Choice or None
-        What was chosen out of fold; None for plain fits.
+        Result of the model selection; None for plain fits.
     evals_result : dict
     y_ndim : int
-        1 or 2, as y came.
+        Number of dimensions of y in fit, 1 or 2.
     raw_bounds : tuple of ndarray, each of shape (n_outputs,)
-        Lower and upper bounds of raw predictions, relative to the anchor where changes are modelled.
+        Lower and upper bounds of raw predictions; relative to the anchor for anchored models.
     feature_names_in : ndarray or None
     recent : Recent or None
-        What ``partial_fit`` keeps.
+        State of ``partial_fit``.
     """
 
     n_features_in: int
@@ -56,7 +56,7 @@ class FittedModel:
     loss: Loss
     train_loss: Loss
     members: list[Member]
-    choice: Any  # which the room above makes
+    choice: Any  # a Choice; its class is in a higher layer
     evals_result: dict[str, list[float]]
     y_ndim: int
     raw_bounds: tuple[Array, Array]
@@ -74,9 +74,9 @@ class FittedModel:
         *,
         in_time_order: bool = False,
     ) -> FittedModel:
-        """The model of these members, fitted to the rows of the task and, with ``bounds_before``, to earlier ones."""
+        """The model with these members, fitted to the rows of the task; ``bounds_before`` are those of earlier rows."""
         anchor = anchor_column(members)
-        # a model that was chosen for a table extrapolates so far; one of changes, and one fixed by hand, anywhere
+        # only a model from model selection clips columns, and only if it is not anchored
         units = task.units if choice is None or anchor is not None else limited_units(task)
         return cls(
             n_features_in=task.columns.n_features,
@@ -94,7 +94,7 @@ class FittedModel:
 
     @cached_property
     def ensemble(self) -> Ensemble:
-        """The members, laid out for prediction."""
+        """The members in the layout for prediction."""
         return Ensemble.build(self.members, self.units)
 
     @property
@@ -103,12 +103,12 @@ class FittedModel:
 
     @property
     def n_estimators(self) -> int:
-        """Rounds of the longest member."""
+        """Number of rounds of the longest member."""
         return self.ensemble.n_rounds
 
     @property
     def anchor_column(self) -> int | None:
-        """The encoded column whose changes the members model."""
+        """The encoded column that is the anchor of the members; None if they are not anchored."""
         return anchor_column(self.members)
 
     # -- prediction ------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class FittedModel:
         return out[:, 0] if self.y_ndim == 1 else out
 
     def bounded(self, raw: Array, encoded: Array) -> Array:
-        """Raw predictions within their bounds."""
+        """Raw predictions clipped to their bounds."""
         largest = np.finfo(raw.dtype).max
         low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in self.raw_bounds)
         column = self.anchor_column
@@ -141,14 +141,14 @@ class FittedModel:
     # -- what was learned ------------------------------------------------------------------------------------------
 
     def leading_rounds(self) -> list[tuple[Array | None, Any]]:
-        """Rounds of the member of largest weight."""
+        """Rounds of the boosted member with the largest weight."""
         own = [m for m in self.members if m.name != CORRECTION]
         boosted = [m for m in own if m.boosted is not None and m.boosted.rounds]
         leader = max(boosted, key=lambda m: m.weight, default=None)
         return [] if leader is None or leader.boosted is None else list(leader.boosted.rounds[: leader.stage])
 
     def feature_importances(self) -> Array:
-        """How much each column of X moves the prediction; sums to one (all zeros for a constant model)."""
+        """Importances of the columns of X; they sum to one, or are all zero for a constant model."""
         encoded = self.ensemble.column_importances()
         importance = np.bincount(self.columns.source, weights=encoded, minlength=self.n_features_in)
         total = importance.sum()
@@ -160,5 +160,5 @@ class FittedModel:
 
 
 def anchor_column(members: list[Member]) -> int | None:
-    """The encoded column whose changes the members model; all that have one share it."""
+    """The encoded column that is the anchor of the members; all anchored members have the same."""
     return next((member.anchor.column for member in members if member.anchor is not None), None)

@@ -1,7 +1,7 @@
-"""Settings in a model file: weak learners, losses, transforms, and the parameters of the estimator.
+"""Codecs of settings: weak learners, losses, transforms and the parameters of the estimator.
 
-Dataclasses of plain values are checked against their own annotations, objects with a constructor through it. Classes
-of the user's own come from ``custom_objects`` alone.
+Dataclasses of plain values are checked against their annotations, other objects by their constructors. Custom classes
+come only from ``custom_objects``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def conforms(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says; protocols are left to their caller."""
+    """Whether a value conforms to an annotation; the caller checks protocols."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or getattr(hint, "_is_protocol", False):
         return True
@@ -70,7 +70,7 @@ def conforms(value: Any, hint: Any) -> bool:
 
 
 def _unpack_settings(cls: type) -> Unpack:
-    """Entries that an older version did not write take their defaults."""
+    """Decoder of a dataclass; entries that older versions did not write get their defaults."""
 
     def unpack(f: Fields) -> Any:
         values = {}
@@ -84,7 +84,7 @@ def _unpack_settings(cls: type) -> Unpack:
         if "depth" in values and not 1 <= values["depth"] <= MAX_DEPTH:
             raise f.error(f"depth must be from 1 to {MAX_DEPTH}, got {values['depth']}")
         if "learner" in values and type(values["learner"]) not in _LEARNERS:
-            raise f.error(f"{type(values['learner']).__name__} is no weak learner")
+            raise f.error(f"{type(values['learner']).__name__} is not a weak learner")
         return cls(**values)
 
     return unpack
@@ -94,7 +94,7 @@ _LEARNERS: set[type] = set()
 
 
 def register_learner(cls: type) -> None:
-    """Let files hold recipes with weak learners of this class, a dataclass of plain values."""
+    """Allow recipes with weak learners of this class, a dataclass of plain values, in files."""
     _LEARNERS.add(cls)
     register(cls, Codec(attributes, _unpack_settings(cls)))
 
@@ -104,7 +104,7 @@ for _learner in (GreedyTrees, GradientTrees, NoisyTrees):
 
 
 def _unpack_recipe(f: Fields) -> Any:
-    """Files of version 0.1.0 also say how columns were selected; the boosted model says which ones were."""
+    """Decode a recipe; files of version 0.1.0 also contain the rule by which its columns were selected."""
     for former in ("screen", "narrow", "for_tables"):
         f.values.pop(former, None)
     return _unpack_settings(Recipe)(f)
@@ -118,7 +118,7 @@ def _unpack_hard_trees(f: Fields) -> HardTrees:
     estimator = f.take("estimator", (str, dict))
     params = estimator.get("params", {}) if isinstance(estimator, dict) else {}
     if not isinstance(params, dict) or not all(_harmless(name, value) for name, value in params.items()):
-        raise f.error("a weak learner with a parameter that no file should set")
+        raise f.error("the weak learner has a parameter that files must not set")
     description = {"sharpness": f.number("sharpness"), "n_alternations": f.integer("n_alternations", 1, 2**31)}
     try:
         learner = HardTrees.from_description({"estimator": estimator, **description})
@@ -129,7 +129,7 @@ def _unpack_hard_trees(f: Fields) -> HardTrees:
 
 
 def _harmless(name: Any, value: Any) -> bool:
-    """Numbers and single words; nothing that names a file or a folder, which some libraries would write to."""
+    """Whether a parameter is a number or a single word, not a file or folder that a library might write to."""
     if not isinstance(name, str) or any(part in name for part in ("dir", "file", "path", "callback")):
         return False
     return isinstance(value, (bool, int, float, type(None))) or (isinstance(value, str) and value.isidentifier())
@@ -151,7 +151,7 @@ def _pack_built_in(value: Any) -> dict[str, Any]:
 
 
 def _unpack_built_in(cls: type) -> Unpack:
-    """Through the constructor, which checks what it is given."""
+    """Decoder that calls the constructor, which checks its arguments."""
 
     def unpack(f: Fields) -> Any:
         values, f.values = f.values, {}
@@ -176,9 +176,9 @@ def _pack_loss(loss: Loss) -> dict[str, Any]:
 
 
 def _unpack_loss(f: Fields) -> Any:
-    """An object of the user's own class with the attributes it had, as pickle would bring it back."""
+    """Decode a custom loss with its attributes, in the way of pickle."""
     cls = f.custom(_subclass_of(Loss), "a subclass of softboost.losses.Loss")
-    made = cls.__new__(cls)  # not through the user's constructor, whose arguments the attributes need not tell
+    made = cls.__new__(cls)  # without the constructor, whose arguments are unknown
     vars(made).update(f.values)
     f.values = {}
     return made
@@ -191,7 +191,7 @@ def _pack_transform(transform: Transform) -> dict[str, Any]:
 
 
 def _unpack_transform(f: Fields) -> Any:
-    """A transform of the user's own class with its parameters, or one of PyTorch from its description."""
+    """Decode a custom transform with its parameters, or a PyTorch transform from its description."""
     values, f.values = f.values, {}
     try:
         if f.name == "TorchTransform":
@@ -206,8 +206,8 @@ def _torch_transform(f: Fields, values: dict[str, Any]) -> Any:
         return f.custom(lambda value: isinstance(value, Transform), "a transform")
     if values.get("module") is None:
         raise f.error(
-            "the model was made with a TorchTransform around a module of your own, and a file holds no code; pass the "
-            "transform again: load(path, custom_objects={'TorchTransform': transform})"
+            "the model has a TorchTransform with a custom module, and the file contains no code; pass the transform to "
+            "load(path, custom_objects={'TorchTransform': transform})"
         )
     try:
         return transforms.transform_from_description({"class": f.name, "params": values})
@@ -283,7 +283,7 @@ register(np.random.RandomState, Codec(_pack_random_state, _unpack_random_state))
 def _pack_generator(generator: np.random.Generator) -> dict[str, Any]:
     if not isinstance(generator.bit_generator, np.random.PCG64):
         raise ModelFileError(
-            f"random_state draws from {type(generator.bit_generator).__name__}, which a model file cannot hold; use "
+            f"random_state uses {type(generator.bit_generator).__name__}, which cannot be saved; use "
             "numpy.random.default_rng or an integer"
         )
     return {"state": dict(generator.bit_generator.state)}
@@ -294,7 +294,7 @@ def _unpack_generator(f: Fields) -> np.random.Generator:
     try:
         generator.bit_generator.state = f.take("state", dict)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise f.error(f"not the state of a PCG64 generator: {error}") from None
+        raise f.error(f"the value is not the state of a PCG64 generator: {error}") from None
     return generator
 
 

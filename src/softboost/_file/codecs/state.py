@@ -1,7 +1,7 @@
-"""What a fitted model consists of, piece by piece: how each goes into a model file, and what must hold once it is out.
+"""Codecs of the parts of a fitted model, with their validation.
 
-A piece checks itself here (shapes that fit each other, indices in range, finite numbers); :func:`_check_fitted` then
-checks the pieces against each other. After that the model is as safe to use as one that was fitted here.
+Each part is checked by itself (consistent shapes, indices in range, finite numbers), and :func:`_check_fitted` checks
+the parts against each other. A model that passes is as safe to use as one that was fitted here.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["register_estimator"]
 Array = NDArray[Any]
 LEAST_SPREAD = 1e-300
 MAX_THREADS = 1024
-NAMES = {"y_ndim": "_y_ndim", "raw_bounds": "_raw_bounds", "recent": "_recent"}  # other fields have a "_" behind them
-DERIVED = ("n_estimators_", "n_outputs_")  # what older files said twice
+NAMES = {"y_ndim": "_y_ndim", "raw_bounds": "_raw_bounds", "recent": "_recent"}  # other names end in "_"
+DERIVED = ("n_estimators_", "n_outputs_")  # redundant entries of older files
 
 
 # -- trees, columns, members -------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def _unpack_tree(f: Fields) -> SoftTree:
         leaf_weights = f.array("leaf_weights", "f", (n_leaves, leaf_values.shape[1], len(columns)))
     dtypes = {a.dtype for a in (gate_weights, gate_bias, leaf_values, leaf_weights) if a is not None}
     if len(dtypes) > 1:
-        raise f.error("gates and leaves differ in their precision")
+        raise f.error("gates and leaves have different precisions")
     return SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
 
 
@@ -68,11 +68,11 @@ def _unpack_hard_tree(f: Fields) -> HardTree:
     numbers = np.arange(n_nodes)
     splits = left != numbers
     parents = np.bincount(np.concatenate([left[splits], right[splits], roots]), minlength=n_nodes)
-    # every node below exactly one other or a root, and behind it: no circles, and no way to meet a node twice
+    # every node is a root or has exactly one parent, which precedes it, so there are no cycles
     if not n_nodes or np.any(parents != 1) or np.any((right != numbers) != splits) or np.isnan(threshold).any():
-        raise f.error("these nodes are no trees")
+        raise f.error("the nodes do not form trees")
     if np.any(left[splits] <= numbers[splits]) or np.any(right[splits] <= numbers[splits]):
-        raise f.error("a node stands before the one above it")
+        raise f.error("a node precedes its parent")
     return HardTree(feature, threshold, left, right, values, roots, f.array("single", "b", ()))
 
 
@@ -80,12 +80,12 @@ def _unpack_linear(f: Fields) -> LinearPath:
     coefficients = f.array("coefficients", "f", (None, None, None))
     intercepts = f.array("intercepts", "f", coefficients.shape[:2])
     if len(coefficients) < 1:
-        raise f.error("a linear model without a stage")
+        raise f.error("a linear model has no stage")
     return LinearPath(coefficients, intercepts)
 
 
 def _pack_boosted(boosted: Boosted) -> dict[str, Any]:
-    """Files call the recipe ``path``, its name when the format was made."""
+    """Encode a boosted model; files call the recipe ``path``, its original name."""
     return {"path" if name == "recipe" else name: value for name, value in attributes(boosted).items()}
 
 
@@ -95,7 +95,7 @@ def _unpack_boosted(f: Fields) -> Boosted:
     rounds = f.take("rounds", list)
     for pair in rounds:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], (SoftTree, HardTree))):
-            raise f.error("a round must be a pair of a transform's parameters and a tree")
+            raise f.error("a round must be a pair of the parameters of a transform and a tree")
         _check_theta(f, recipe.transform, pair[0], pair[1], len(columns))
     train_loss = f.take("train_loss", list)
     if not all(isinstance(v, (int, float)) for v in train_loss):
@@ -104,18 +104,18 @@ def _unpack_boosted(f: Fields) -> Boosted:
 
 
 def _check_theta(f: Fields, transform: Transform | None, theta: Any, tree: SoftTree | HardTree, n_inputs: int) -> None:
-    """The parameters fit the transform, and the tree looks at nothing but its components."""
+    """Check that the parameters match the transform and that the tree uses only its components."""
     if transform is None:
         if theta is not None:
-            raise f.error("parameters of a transform where there is none")
+            raise f.error("there are parameters of a transform, but no transform")
         n_components = n_inputs
     else:
         if not isinstance(theta, np.ndarray) or theta.dtype.kind != "f" or not np.isfinite(theta).all():
-            raise f.error("a transform's parameters must be an array of finite numbers")
+            raise f.error("the parameters of a transform must be an array of finite numbers")
         n_components = _n_components(f, transform, theta, n_inputs)
     used = tree.columns if isinstance(tree, SoftTree) else tree.feature
     if used.size and used.max() >= n_components:
-        raise f.error(f"a tree looks at component {used.max()} of {n_components}")
+        raise f.error(f"a tree uses component {used.max()} of {n_components}")
 
 
 def _n_components(f: Fields, transform: Transform, theta: Array, n_inputs: int) -> int:
@@ -123,7 +123,7 @@ def _n_components(f: Fields, transform: Transform, theta: Array, n_inputs: int) 
         wanted = 2 if isinstance(transform, Linear) else 1
         if theta.ndim != wanted or theta.shape[-1] != n_inputs:
             raise f.error(
-                f"parameters of shape {theta.shape} do not fit {type(transform).__name__} on {n_inputs} columns"
+                f"parameters of shape {theta.shape} do not match {type(transform).__name__} on {n_inputs} columns"
             )
         return int(theta.shape[0])
     _check_recipe(f, transform, theta.size)
@@ -134,7 +134,7 @@ def _n_components(f: Fields, transform: Transform, theta: Array, n_inputs: int) 
 
 
 def _check_recipe(f: Fields, transform: Transform, n_parameters: int) -> None:
-    """No width or depth of a network may be larger than the number of its weights, so that building it stays cheap."""
+    """Check that no size of a network exceeds the number of its weights, so that building it is cheap."""
     recipe = transform.describe()["params"].get("module") if type(transform).__name__ == "TorchTransform" else None
     rest = [recipe]
     while rest:
@@ -171,13 +171,13 @@ def _unpack_units(f: Fields) -> Units:
     centre = f.array("centre", "f", (None,))
     y_centre = f.array("y_centre", "f", (None,))
     spread = _spread(f, "spread", len(centre))
-    # predictions are multiplied by the spread of y, not divided: it may be as small as a number can be
+    # predictions are multiplied by the spread of y, not divided, so it may be subnormal
     y_spread = _spread(f, "y_spread", len(y_centre), least=5e-324)
     return Units(centre, spread, y_centre, y_spread, *_limits(f, len(centre)))
 
 
 def _limits(f: Fields, n_columns: int) -> tuple[Array | None, Array | None]:
-    """Where columns are cut off, or nothing, as in files from before there were such limits."""
+    """The limits of the columns; None in older files, which have no limits."""
     absent = [name for name in ("low", "high") if f.values.get(name) is None]
     for name in absent:
         f.values.pop(name, None)
@@ -192,19 +192,19 @@ def _limits(f: Fields, n_columns: int) -> tuple[Array | None, Array | None]:
 def _spread(f: Fields, name: str, length: int, least: float = LEAST_SPREAD) -> Array:
     a = f.array(name, "f", (length,))
     if a.size and not a.min() >= least:
-        raise f.error(f"{name} holds a number that is not positive")
+        raise f.error(f"{name} contains a number that is not positive")
     return a
 
 
 def _unpack_columns(f: Fields) -> Columns:
-    for name in ("centre", "spread", "source"):  # what older files held twice: units say the first two
+    for name in ("centre", "spread", "source"):  # redundant entries of older files
         f.values.pop(name, None)
     n_features = f.integer("n_features", 1, 2**31)
     categories = f.take("categories", dict)
     missing = f.array("missing", "i", (None,), below=n_features)
     for j, names in categories.items():
         if type(j) is not int or not 0 <= j < n_features or not conforms(names, list[str]):
-            raise f.error("categories must give, for numbers of columns, lists of texts")
+            raise f.error("categories must map column indices to lists of strings")
     return Columns(n_features, categories, missing)
 
 
@@ -222,7 +222,7 @@ register(Columns, Codec(attributes, _unpack_columns))
 
 
 class _Estimator(Protocol):
-    """What this module needs of the regressor, which stands above it."""
+    """The interface of the regressor, which is in a higher layer."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
@@ -230,7 +230,7 @@ class _Estimator(Protocol):
 
 
 def register_estimator(cls: type) -> None:
-    """Let files hold the regressor, fitted or not, by itself or inside another model."""
+    """Allow the regressor in files, fitted or not, at the top level or inside another model."""
     register(cls, Codec(_pack_estimator, lambda f: _unpack_estimator(cls, f)), model=True)
 
 
@@ -248,19 +248,19 @@ def _unpack_estimator(cls: type, f: Fields) -> Any:
         if not isinstance(value, PARAMETER_KINDS.get(name, SCALARS)):
             raise f.error(f"the parameter {name} cannot be {value!r:.80}")
     try:
-        model = cls(**params)  # parameters that an older version did not know take their defaults
+        model = cls(**params)  # parameters that older versions did not have get their defaults
         model._check_params()
     except (TypeError, ValueError, OverflowError) as error:
         raise f.error(f"parameters: {error}") from None
     if model.n_jobs is not None and (type(model.n_jobs) is not int or not 1 <= abs(model.n_jobs) <= MAX_THREADS):
-        raise f.error(f"n_jobs={model.n_jobs!r} is no number of threads, of which {MAX_THREADS} are the most")
+        raise f.error(f"n_jobs must be between -{MAX_THREADS} and {MAX_THREADS}, got {model.n_jobs!r}")
     if fitted:
         model._take(_unpack_fitted(f.inner(fitted, "fitted")))
     return model
 
 
 def _saved_fields() -> dict[str, str]:
-    """Fields of a fitted model by their names in files."""
+    """Fields of a fitted model, by their names in files."""
     return {NAMES.get(field.name, f"{field.name}_"): field.name for field in fields(FittedModel)}
 
 
@@ -270,14 +270,14 @@ def _pack_fitted(fitted: FittedModel) -> dict[str, Any]:
 
 
 def _unpack_fitted(f: Fields) -> FittedModel:
-    """Every field is what its annotation says, and everything that one says about another is checked."""
+    """Decode a fitted model; each field must conform to its annotation, and the fields must be consistent."""
     hints, values = get_type_hints(FittedModel), {}
     for name in DERIVED:
         f.values.pop(name, None)
     for saved, name in _saved_fields().items():
         value = f.values.pop(saved, None)
         if not conforms(value, hints[name]):
-            raise f.error(f"{saved} is missing, or cannot be {value!r:.80}")
+            raise f.error(f"{saved} is missing or has the invalid value {value!r:.80}")
         values[name] = value
     f.done()
     fitted = FittedModel(**values)
@@ -286,28 +286,28 @@ def _unpack_fitted(f: Fields) -> FittedModel:
 
 
 def _check_fitted(f: Fields, m: FittedModel) -> None:
-    """What the fields of a fitted model say about each other."""
+    """Check that the fields of a fitted model are consistent."""
     n_columns, n_outputs, n_features = len(m.units.centre), len(m.units.y_centre), m.columns.n_features
     if n_outputs < 1:
-        raise f.error("a model without an output")
+        raise f.error("the model has no output")
     if m.columns.n_encoded != n_columns:
-        raise f.error(f"columns_ make {m.columns.n_encoded} columns, but units_ are those of {n_columns}")
+        raise f.error(f"columns_ gives {m.columns.n_encoded} columns, but units_ has {n_columns}")
     if m.n_features_in != n_features:
         raise f.error(f"n_features_in_ must be {n_features}, got {m.n_features_in}")
     if not isinstance(m.choice, (Choice, type(None))):
         raise f.error(f"choice_ cannot be {m.choice!r:.80}")
     if m.y_ndim not in ((1, 2) if n_outputs == 1 else (2,)):
-        raise f.error(f"y of {m.y_ndim} dimensions with {n_outputs} outputs")
+        raise f.error(f"y has {m.y_ndim} dimensions, but there are {n_outputs} outputs")
     for i, member in enumerate(m.members):
         _check_member(f, i, member, n_columns, n_outputs)
     _check_bounds(f, m.raw_bounds, n_outputs)
     if m.recent is not None and (m.recent.X.shape[1], m.recent.y.shape[1]) != (n_columns, n_outputs):
-        raise f.error(f"_recent holds rows of {m.recent.X.shape[1]} columns and {m.recent.y.shape[1]} outputs")
+        raise f.error(f"_recent has rows with {m.recent.X.shape[1]} columns and {m.recent.y.shape[1]} outputs")
     names = m.feature_names_in
     if names is not None and (names.dtype != object or names.shape != (n_features,)):
-        raise f.error(f"feature_names_in_ must hold one text for each of the {n_features} columns")
+        raise f.error(f"feature_names_in_ must contain {n_features} strings, one per column")
     if names is not None and len(set(names)) < len(names):
-        raise f.error("feature_names_in_ holds a name twice")
+        raise f.error("feature_names_in_ contains a name twice")
     _check_memory(f, m.members)
     _check_finite(f, m)
 
@@ -316,20 +316,20 @@ def _check_member(f: Fields, i: int, member: Member, n_columns: int, n_outputs: 
     if member.linear.coefficients.shape[1:] != (n_outputs, n_columns):
         raise f.error(f"members_[{i}]: the linear part has shape {member.linear.coefficients.shape[1:]}")
     if member.anchor is not None and (len(member.anchor.slope), len(member.anchor.scale)) != (n_outputs, n_columns):
-        raise f.error(f"members_[{i}]: the anchor is one of {len(member.anchor.scale)} columns instead of {n_columns}")
+        raise f.error(f"members_[{i}]: the anchor has {len(member.anchor.scale)} columns instead of {n_columns}")
     if member.boosted is None:
         return
     used = member.boosted.columns
     if used.size and used.max() >= n_columns:
-        raise f.error(f"members_[{i}]: column {used.max()} of {n_columns}")
+        raise f.error(f"members_[{i}]: a tree uses column {used.max()} of {n_columns}")
     for _, tree in member.boosted.rounds:
         leaves = tree.leaf_values if isinstance(tree, SoftTree) else tree.values
         if leaves.shape[1] != n_outputs:
-            raise f.error(f"members_[{i}]: a tree with {leaves.shape[1]} outputs instead of {n_outputs}")
+            raise f.error(f"members_[{i}]: a tree has {leaves.shape[1]} outputs instead of {n_outputs}")
 
 
 def _check_memory(f: Fields, members: list[Member]) -> None:
-    """Count what gates composed with Q take, which can be far more than the two apart, before they are composed."""
+    """Compute the memory of gates multiplied with Q, which can be far larger than both, before it is allocated."""
     total = largest = 0
     for member in members:
         if member.boosted is None or member.boosted.recipe.transform is None:
@@ -350,7 +350,7 @@ def _check_finite(f: Fields, m: FittedModel) -> None:
         arrays = m.ensemble.arrays()
     for name, a in arrays.items():
         if not np.isfinite(a).all():
-            raise f.error(f"the model's numbers overflow when they are put together ({name})")
+            raise f.error(f"the numbers of the model overflow when they are combined ({name})")
 
 
 def _check_bounds(f: Fields, bounds: tuple[Array, Array], n_outputs: int) -> None:
