@@ -1,4 +1,4 @@
-// A whole fitted model. It checks everything by itself, because what it holds may come from a file.
+// A fitted model for prediction. It validates its arrays, because they may come from a file.
 #include "bindings.hpp"
 
 namespace softboost {
@@ -9,7 +9,7 @@ void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
 }
 
-// The arrays of a whole fitted model, checked once and kept, so that predicting passes one array in.
+// The arrays of a fitted model, validated once and stored, so that prediction passes only X.
 template <typename T>
 class PackedEnsemble {
  public:
@@ -22,13 +22,13 @@ class PackedEnsemble {
         leaf_(copy(leaf)) {
     const int64_t n_inputs = size(offset_.size()), n_outputs = size(intercept_.size()), n_trees = size(depth_.size());
     require(n_inputs > 0 && n_outputs > 0, "ensemble: no inputs or no outputs");
-    require(size(scale_.size()) == n_inputs, "ensemble: scale has another length than offset");
+    require(size(scale_.size()) == n_inputs, "ensemble: scale and offset have different lengths");
     require(size(low_.size()) == n_inputs && size(high_.size()) == n_inputs,
-            "ensemble: one lower and one upper limit per input");
+            "ensemble: low and high must have one entry per input");
     require(size(coefficients.shape(0)) == n_outputs && size(coefficients.shape(1)) == n_inputs,
             "ensemble: coefficients must have shape (n_outputs, n_inputs)");
     require(size(linear_.size()) == n_trees && size(n_columns.size()) == n_trees,
-            "ensemble: one depth, one linear flag and one column count per tree");
+            "ensemble: depth, linear and n_columns must have one entry per tree");
     column_start_.assign(1, 0);
     weight_start_.assign(1, 0);
     bias_start_.assign(1, 0);
@@ -81,7 +81,7 @@ class PackedEnsemble {
 
   Out<double> column_effects(In2<T> rows, std::optional<In1<T>> weight, int n_threads) const {
     check(rows);
-    require(!weight || weight->shape(0) == rows.shape(0), "ensemble: one weight for each row");
+    require(!weight || weight->shape(0) == rows.shape(0), "ensemble: weight must have one entry per row");
     std::vector<double> out(static_cast<size_t>(view_.n_inputs));
     {
       nb::gil_scoped_release release;
@@ -107,7 +107,7 @@ class PackedEnsemble {
     return std::vector<U>(a.data(), a.data() + a.size());
   }
   void check(const In2<T>& rows) const {
-    require(size(rows.shape(1)) == view_.n_inputs, "ensemble: rows have another number of columns than the model");
+    require(size(rows.shape(1)) == view_.n_inputs, "ensemble: rows and model have different numbers of columns");
   }
 
   std::vector<T> offset_, scale_, low_, high_, intercept_, coefficients_;

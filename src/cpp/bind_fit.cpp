@@ -1,4 +1,4 @@
-// Fitting: bins, one greedy tree, boosting with greedy trees, and one tree moved together with its transform.
+// Fitting: bins, one greedy tree, boosting with greedy trees, and joint steps on a tree and its transform.
 #include "bindings.hpp"
 
 namespace softboost {
@@ -10,7 +10,7 @@ struct Bins {
   std::vector<uint8_t> bins;
   std::vector<int32_t> count;
   std::vector<T> threshold;
-  std::vector<int32_t> order;  // empty where there are too many rows
+  std::vector<int32_t> order;  // empty if there are too many rows
   int64_t n_columns, n_samples;
 
   BinnedColumns<T> view() const {

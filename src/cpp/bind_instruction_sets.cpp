@@ -1,4 +1,4 @@
-// Which build of the kernels runs: the widest instruction set that this processor knows, or the one that is named.
+// Selects the build of the kernels: the widest instruction set of this processor, or a named one.
 #include "bindings.hpp"
 
 namespace softboost {
@@ -37,7 +37,7 @@ void bind_instruction_sets(nb::module_& m) {
             current_table = table;
             return;
           }
-        throw nb::value_error("this processor or build has no such instruction set");
+        throw nb::value_error("the instruction set is not available on this processor or in this build");
       },
       "name"_a);
 }

@@ -1,4 +1,4 @@
-// Passes over the rows for linear models: their moments and their outputs.
+// Linear models, passes over the rows: moments and outputs.
 #include "bindings.hpp"
 
 namespace softboost {

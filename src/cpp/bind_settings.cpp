@@ -1,4 +1,4 @@
-// How trees are fitted: the settings of the kernels, and the depth that no tree exceeds.
+// Settings of the kernels and the maximum depth of a tree.
 #include "bindings.hpp"
 
 namespace softboost {

@@ -1,4 +1,4 @@
-// Linear models from their moments: regularisation paths, one step of recursive least squares, one system solved.
+// Linear models from moments: regularisation paths, a step of recursive least squares, and a linear solve.
 #include "bindings.hpp"
 
 namespace softboost {

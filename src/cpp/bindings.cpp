@@ -1,10 +1,10 @@
-// The map of the extension `softboost._core`: arrays in, arrays out. Shapes are checked by the only caller,
-// _kernels.py; an ensemble checks everything by itself, because what it holds may come from a file.
+// The map of the extension `softboost._core`: arrays in, arrays out. The only caller, _kernels.py, checks shapes; an
+// ensemble validates itself, because its arrays may come from a file.
 #include "bindings.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "Compiled kernels of softboost; use softboost._kernels instead.";
-  nanobind::set_leak_warnings(false);   // a model held by a global at exit is no leak worth a page on stderr
+  nanobind::set_leak_warnings(false);   // a model in a global variable at exit is not a leak
   softboost::bind_settings(m);          // MAX_DEPTH, GreedySettings, JointSettings, TransformKind
   softboost::bind_soft_tree(m);         // leaf_probabilities, tree_output, tree_gradients
   softboost::bind_fit(m);               // bin_columns, fit_greedy, boost_greedy, fit_joint

@@ -1,4 +1,4 @@
-// What the bindings share: types of arrays, the table of kernels in use, and Ctrl-C.
+// Shared by the bindings: array types, the table of kernels in use, and handling of Ctrl-C.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -57,7 +57,7 @@ const T* pointer(const std::optional<In1<T>>& a) {
 
 inline int64_t size(size_t n) { return static_cast<int64_t>(n); }
 
-// Polls Python for a pending Ctrl-C, at most twenty times a second; the exception then waits in this thread's state.
+// Polls Python for a pending Ctrl-C, at most twenty times a second; the exception is stored in the thread state.
 inline bool poll_signals() {
   using clock = std::chrono::steady_clock;
   thread_local clock::time_point next{};
@@ -68,7 +68,7 @@ inline bool poll_signals() {
   return PyErr_CheckSignals() != 0;
 }
 
-// Runs a kernel without the GIL; a Ctrl-C meanwhile ends it and is raised.
+// Runs a kernel without the GIL; Ctrl-C stops the kernel and raises the exception.
 template <typename Kernel>
 void run_interruptibly(Kernel kernel) {
   Interrupt interrupt;
@@ -80,7 +80,7 @@ void run_interruptibly(Kernel kernel) {
   if (interrupt.raised) throw nb::python_error();
 }
 
-// One topic each, in bind_<topic>.cpp.
+// One function per topic, defined in bind_<topic>.cpp.
 void bind_settings(nb::module_& m);
 void bind_soft_tree(nb::module_& m);
 void bind_fit(nb::module_& m);

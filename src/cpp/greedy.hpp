@@ -1,5 +1,5 @@
-// A soft tree with a greedy start: grow a hard tree, soften its splits, solve the leaves in closed form, and let the
-// exact leave-one-out error choose among a few depths, sharpnesses and ridges.
+// A soft tree from a greedy tree: grow a hard tree, soften its splits and solve the leaves in closed form. The depth,
+// the sharpness and the ridge penalty minimise the exact leave-one-out error.
 #pragma once
 
 #include <limits>
@@ -11,8 +11,8 @@
 namespace softboost {
 namespace SB_ISA {
 
-constexpr int64_t kMaxBasis = 1024;    // coefficients of one tree that are solved together
-constexpr double kClosedGate = -64.0;  // logit of a node that could not be split: all but 1e-28 goes left
+constexpr int64_t kMaxBasis = 1024;    // maximum number of coefficients of the leaves of one tree
+constexpr double kClosedGate = -64.0;  // logit of a node without a split: all but 1e-28 goes left
 
 template <typename T>
 class GreedyFitter {
@@ -73,11 +73,11 @@ class GreedyFitter {
  private:
   struct Candidate {
     int depth;
-    std::vector<int32_t> split_column;  // per node, -1 where closed
+    std::vector<int32_t> split_column;  // per node, -1 for a node without a split
     std::vector<T> threshold;
     std::vector<double> gain;
     std::vector<int32_t> columns;  // split columns, then extra ones
-    int64_t n_basis_columns;       // how many of `columns` the leaves are linear in
+    int64_t n_basis_columns;       // the leaves are linear in the first of `columns`
   };
 
   struct Block {
@@ -88,7 +88,7 @@ class GreedyFitter {
   int64_t basis_per_leaf(const Candidate& c) const { return 1 + c.n_basis_columns; }
   int64_t n_basis(const Candidate& c) const { return leaf_count(c.depth) * basis_per_leaf(c); }
 
-  // columns by decreasing |x'Wr|, summed over outputs; ties to the first
+  // columns by decreasing |x'Wr|, summed over outputs; ties are in column order
   void rank_columns() {
     std::vector<double> score(static_cast<size_t>(n_columns_), 0.0);
     for (int64_t j = 0; j < n_columns_; ++j)
@@ -106,7 +106,7 @@ class GreedyFitter {
     ranked_.resize(static_cast<size_t>(n_columns_));
     for (int64_t j = 0; j < n_columns_; ++j) ranked_[j] = static_cast<int32_t>(j);
     std::stable_sort(ranked_.begin(), ranked_.end(), [&](int32_t a, int32_t b) { return score[a] > score[b]; });
-    // scores closer than a part in 1e9 to the one before count as equal
+    // scores within a relative difference of 1e-9 of the previous one count as equal
     for (auto first = ranked_.begin(); first != ranked_.end();) {
       auto last = first + 1;
       while (last != ranked_.end() && score[*last] >= score[*(last - 1)] * (1 - 1e-9)) ++last;
@@ -147,14 +147,14 @@ class GreedyFitter {
       const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
         return other.split_column == c.split_column && other.threshold == c.threshold;
       });
-      if (known) continue;  // both targets gave the same splits: nothing new to try
+      if (known) continue;  // both targets gave the same splits
       if (options_.linear_leaves)
         for (int64_t extra = 0, rank = 0; extra < options_.n_extra_columns && rank < n_columns_; ++rank)
           if (std::find(c.columns.begin(), c.columns.end(), ranked_[rank]) == c.columns.end()) {
             c.columns.push_back(ranked_[rank]);
             ++extra;
           }
-      // deep trees are linear in their first columns only, or the solve would take over
+      // leaves of deep trees are linear in the first columns only, to limit the cost of the solve
       const int64_t most = std::max<int64_t>(kMaxBasis / leaf_count(depth) - 1, 0);
       c.n_basis_columns = options_.linear_leaves ? std::min(static_cast<int64_t>(c.columns.size()), most) : 0;
       candidates.push_back(std::move(c));
@@ -210,7 +210,7 @@ class GreedyFitter {
     }
   }
 
-  // gram_ and cross_ of the first n_rows rows; keeps the block when there is only one
+  // gram_ and cross_ of the first n_rows rows; keeps the block if there is only one
   void gram(const Candidate& c, double sharpness, int64_t n_rows) {
     const int64_t p = n_basis(c), n_blocks = block_count(n_rows), size = p * p + n_outputs_ * p;
     partial_.assign(static_cast<size_t>(size * n_blocks), 0.0);
@@ -299,7 +299,7 @@ class GreedyFitter {
           result.leaf_weights[(leaf * n_outputs_ + o) * n_used + a] = static_cast<T>(g[1 + a]);
       }
     result.output.resize(static_cast<size_t>(n_outputs_ * n_));
-    // z of this tree: its own few columns, gathered, so that the tree is a dense one on them
+    // gather the few columns of this tree into z, so that the tree is dense on z
     std::vector<T> z(static_cast<size_t>(n_used * n_));
     for (int64_t a = 0; a < n_used; ++a) std::copy_n(x_ + c.columns[a] * n_, n_, z.data() + a * n_);
     const TreeView<const T> tree{c.depth,
@@ -328,9 +328,9 @@ class GreedyFitter {
   Block block_;
 };
 
-// Algorithm 1 for squared error without a transform: each tree is fitted to what those before leave over of y. The
-// prediction, y_hat_0 at first, moves along. Each operation is a loop of its own, so that none is contracted with the
-// next and the bits are those of the same loop written in NumPy.
+// Algorithm 1 for squared error without a transform: each tree is fitted to the residual. The prediction, initially
+// y_hat_0, is updated in place. Each operation is a separate loop, so that the compiler does not contract operations
+// and the result is bitwise identical to the loop in NumPy.
 template <typename T>
 std::vector<TreeArrays<T>> boost_greedy(GreedyFitter<T>& fitter, const T* y, int64_t size, int n_rounds,
                                         T learning_rate, T* prediction) {
@@ -342,7 +342,7 @@ std::vector<TreeArrays<T>> boost_greedy(GreedyFitter<T>& fitter, const T* y, int
     if (tree.output.empty()) break;  // interrupted
     for (T& value : tree.output) value *= learning_rate;
     for (int64_t i = 0; i < size; ++i) prediction[i] += tree.output[i];
-    std::vector<T>().swap(tree.output);  // of many rows and rounds they would be most of the memory
+    std::vector<T>().swap(tree.output);  // with many rows and rounds, outputs would take most of the memory
     trees.push_back(std::move(tree));
   }
   return trees;

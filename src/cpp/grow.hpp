@@ -1,4 +1,4 @@
-// Greedy growth of a hard tree of fixed depth on binned columns: where the gates of a soft tree start.
+// Greedy growth of a hard tree of fixed depth on binned columns, which gives the initial gates of a soft tree.
 #pragma once
 
 #include "parallel.hpp"
@@ -7,10 +7,10 @@
 namespace softboost {
 namespace SB_ISA {
 
-constexpr int64_t kQuantileRows = 8192;  // more rows than this: quantiles of a sample of so many
+constexpr int64_t kQuantileRows = 8192;  // with more rows, quantiles are those of a sample of this size
 
-// Thresholds of one column: midpoints between neighbouring distinct values, or quantiles where those are too many.
-// Returns their number; `sorted` are the values, or a sample of them.
+// Thresholds of one column: midpoints between neighbouring distinct values, or quantiles if there are too many values.
+// Returns their number; `sorted` are the values or a sample of them.
 template <typename T>
 int64_t find_thresholds(const std::vector<T>& sorted, int64_t max_bins, bool sample, T* threshold) {
   const int64_t n = static_cast<int64_t>(sorted.size());
@@ -21,7 +21,7 @@ int64_t find_thresholds(const std::vector<T>& sorted, int64_t max_bins, bool sam
     return middle > a && middle < b ? middle : a;
   };
   if (n_distinct <= max_bins) {
-    if (sample) return -1;  // all values together may be few enough for a bin each
+    if (sample) return -1;  // there may be few enough distinct values for one bin each
     for (int64_t i = 1; i < n; ++i)
       if (sorted[i] > sorted[i - 1]) threshold[n_cuts++] = midpoint(sorted[i - 1], sorted[i]);
     return n_cuts;
@@ -51,7 +51,7 @@ void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int
   }
   *count = static_cast<int32_t>(n_cuts + 1);
   for (int64_t b = n_cuts; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
-  // bin = number of thresholds below the value, by halving without branches; the last of the 256 is never below
+  // bin = number of thresholds below the value, by branch-free bisection; the last of the 256 is never below
   for (int64_t i = 0; i < n; ++i) {
     const T value = values[i];
     int64_t bin = 0;
@@ -60,7 +60,7 @@ void bin_column(const T* values, int64_t n, int64_t max_bins, uint8_t* bins, int
   }
 }
 
-// order: the rows by bin, and within a bin as they come
+// order: the rows by bin, and within a bin in their original order
 inline void sort_by_bin(const uint8_t* bins, int64_t n, int32_t* order) {
   int32_t first[kMaxBins + 1] = {};
   for (int64_t i = 0; i < n; ++i) ++first[bins[i] + 1];
@@ -83,7 +83,7 @@ void bin_columns(const T* columns, int64_t n_columns, int64_t n_samples, int64_t
       interrupt);
 }
 
-// A hard tree of full depth in heap order; a node that could not be split has column -1 and sends every row left.
+// A complete hard tree in heap order; a node without a split has column -1 and sends every row left.
 struct HardTree {
   std::vector<int32_t> column;
   std::vector<int32_t> bin;
@@ -97,8 +97,8 @@ struct Split {
 };
 
 // Level-wise growth by squared-error gain. target is (n_outputs, n_samples); weight may be null.
-// Gains closer than a part in 1e9 count as equal and go to the first column and bin: which one is taken must not
-// hang on the last bit of a sum, or reordering the rows would change the tree.
+// Gains within a relative difference of 1e-9 count as equal, and the first column and bin win. Otherwise the last bit
+// of a sum would decide, and reordering the rows would change the tree.
 template <typename T>
 class TreeGrower {
  public:
@@ -157,13 +157,13 @@ class TreeGrower {
  private:
   static int64_t leaf_count_of(int depth) { return int64_t{1} << depth; }
 
-  // A node while rows are walked in order: its sums, and the place and bin of its last threshold.
+  // State of a node while rows are scanned in order: its sums, and the position and bin of its last threshold.
   struct Walk {
     double weight = 0, sum = 0;
     int32_t place = 0, bin = -1;
   };
 
-  // Scratch of one thread's search.
+  // Scratch memory for the search of one thread.
   struct Scratch {
     std::vector<double> histogram;  // (width, n_bins, 1 + n_outputs): weight and sums of the target
     std::vector<double> running;    // (1 + n_outputs, length): the same up to each threshold, node after node
@@ -243,7 +243,7 @@ class TreeGrower {
     }
   }
 
-  // The same without bins in between, for few rows: rows in the order of the column, each added to its node.
+  // The same without histograms, for few rows: scan the rows in the order of the column and add each to its node.
   void walk_sorted(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
     if (n_outputs_ > 1) {
       walk<false>(j, width, target, weight, scratch);
@@ -263,7 +263,7 @@ class TreeGrower {
     for (int64_t k = 0; k < width; ++k) scratch.last[k] = scratch.nodes[k].place + 1;
   }
 
-  // one output, no weights: the loop that most fits spend their time in
+  // one output, no weights: most fits spend most of their time in this loop
   void walk_plain(int64_t j, int64_t width, const T* SB_RESTRICT target, Scratch& scratch) const {
     const int64_t n = data_.n_samples;
     const uint8_t* SB_RESTRICT bins = data_.bins + j * n;
@@ -316,7 +316,7 @@ class TreeGrower {
   }
 
   // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
-  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. `bin` of the answer counts from `first`.
+  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. `bin` of the result is relative to `first`.
   Split scan(int64_t first, int64_t n_thresholds, double min_leaf_weight, double smallest_gain,
              Scratch& scratch) const {
     const int64_t n_cuts = n_thresholds - 1;
@@ -357,7 +357,7 @@ class TreeGrower {
     return best;
   }
 
-  // Where the thresholds of each node begin when rows are walked in order: behind as many places as rows before.
+  // First position of the thresholds of each node when rows are scanned in order: the number of rows before the node.
   void place_nodes(int64_t width) {
     first_of_node_.assign(static_cast<size_t>(width + 1), 0);
     for (int16_t k : node_of_row_) ++first_of_node_[k + 1];

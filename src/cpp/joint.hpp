@@ -9,7 +9,7 @@
 namespace softboost {
 namespace SB_ISA {
 
-// Adam with bias correction; moments live for one round.
+// Adam with bias correction; the moments are kept for one round.
 template <typename T>
 struct Adam {
   std::vector<T> first, second;
@@ -32,11 +32,11 @@ struct Adam {
   }
 };
 
-// Two ways to the same numbers. With linear leaves z = Q x is formed, and everything runs on z. With constant leaves
-// z is met only in the gates, whose logits are (W Q) x: then the few rows of W Q are all that is multiplied with the
-// samples, forwards and backwards, and a square Q costs hardly more than none.
+// There are two ways to compute the same numbers. With linear leaves, z = Q x is formed and everything is computed
+// from z. With constant leaves, z occurs only in the gates, whose logits are (W Q) x. Then only the few rows of W Q are
+// multiplied with the samples in the forward and backward passes, and a square Q costs hardly more than no Q.
 //
-// Minimises  1 / (2 sum w) * sum_i w_i |r_i - f(Q x_i)|^2  by n_steps steps on the arrays given, in place.
+// Minimises  1 / (2 sum w) * sum_i w_i |r_i - f(Q x_i)|^2  by n_steps steps on the given arrays, in place.
 template <typename T>
 class JointFitter {
  public:
@@ -51,7 +51,7 @@ class JointFitter {
   }
 
   // q: (n_components, n_inputs), (n_inputs,) or unused; output (n_outputs, n_samples) is that of the final tree.
-  // loss_trace (n_steps + 1,) gets the loss before each step and at the end.
+  // loss_trace (n_steps + 1,) receives the loss before each step and at the end.
   void run(const TreeView<T>& tree, T* q, T* output, double* loss_trace) {
     T *gate_weights = tree.gate_weights, *gate_bias = tree.gate_bias;
     T *leaf_values = tree.leaf_values, *leaf_weights = tree.leaf_weights;
@@ -131,7 +131,7 @@ class JointFitter {
   struct Block {
     TreeBlock<T> tree;
     std::vector<T> x;     // (n_inputs, stride), zero past the last sample
-    std::vector<T> rows;  // (n, input_stride), the same sample by sample, zero past the last input
+    std::vector<T> rows;  // (n, input_stride), the same by samples, zero past the last input
     std::vector<T> z, basis, target, grad_output, grad_z, buffer, value, gradient, grad_composed;
     std::vector<double> gram;
     explicit Block(int depth, int64_t n) : tree(depth, n) {}
@@ -148,7 +148,7 @@ class JointFitter {
         interrupt_);
   }
 
-  // Sizes the scratch of a block and copies its rows of X, in the layouts that the products below want.
+  // Allocates the scratch memory of a block and copies its rows of X in the layouts of the products below.
   void fill_block(Block& block, int64_t begin, int64_t n) const {
     const int64_t stride = block.tree.stride, o = tree_.n_outputs;
     const bool by_rows = composed_ || (learns_transform() && options_.transform == TransformKind::linear);
@@ -182,7 +182,7 @@ class JointFitter {
     return options_.transform == TransformKind::identity ? block.x.data() : block.z.data();
   }
 
-  // Q as it is worked on: rows input_stride_ apart, zero past the last input. A diagonal stays as it is given.
+  // Working copy of Q: rows input_stride_ apart, zero past the last input. A diagonal is used as given.
   void take_q() {
     if (options_.transform != TransformKind::linear) {
       q_ = given_q_;
@@ -214,7 +214,7 @@ class JointFitter {
             tree_.gate_weights[node * n_inputs_ + j] * (options_.transform == TransformKind::diagonal ? q_[j] : T(1));
   }
 
-  // gradients of W and Q from that of W Q, which is at `composed`, rows input_stride_ apart
+  // gradients of W and Q from the gradient of W Q at `composed`, rows input_stride_ apart
   void pull_back_composed(const T* composed, T* grad_gate_weights, T* grad_q) {
     const int64_t n_nodes = node_count(tree_), m = tree_.n_components;
     if (options_.transform == TransformKind::linear) {
@@ -395,7 +395,7 @@ class JointFitter {
              static_cast<const T*>(nullptr), grad_q, input_stride_);
   }
 
-  // group soft-thresholding: each column of Q loses `amount` of its Euclidean length, or vanishes
+  // group soft-thresholding: reduces the Euclidean norm of each column of Q by `amount`, at most to zero
   void shrink_columns(T amount) {
     const int64_t rows = options_.transform == TransformKind::linear ? tree_.n_components : 1;
     for (int64_t j = 0; j < n_inputs_; ++j) {

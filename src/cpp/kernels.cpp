@@ -1,4 +1,4 @@
-// Compiled once per instruction set with -DSB_ISA=<name>; everything it defines lives in namespace softboost::<name>.
+// Compiled once per instruction set with -DSB_ISA=<name>; all definitions are in namespace softboost::<name>.
 #include "kernels.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The table of kernels that one build for one instruction set offers; bind_instruction_sets.cpp picks one at import.
+// The table of kernels compiled for one instruction set; bind_instruction_sets.cpp selects a table at import.
 #pragma once
 
 #include "types.hpp"

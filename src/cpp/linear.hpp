@@ -1,5 +1,5 @@
-// Linear models from second moments: ridge and lasso for a whole path of penalties, least squares on the supports of
-// the latter. Everything here is in double precision and needs no library, so that a fit starts no thread of its own.
+// Linear models from second moments: ridge and lasso paths, and least squares on the supports of a lasso path. All
+// computations are in double precision and use no library, so that a fit starts no library threads.
 #pragma once
 
 #include "matrix.hpp"
@@ -27,8 +27,8 @@ void weighted_means(const T* x, const T* weight, int64_t n_columns, int64_t n_sa
   });
 }
 
-// gram (n_columns, n_columns) = Xc W Xc', cross (n_outputs, n_columns) = yc W Xc', both centred at the means given.
-// Rows are taken in pieces that fit the cache, pieces in a number of chunks that hangs on the shape alone.
+// gram (n_columns, n_columns) = Xc W Xc', cross (n_outputs, n_columns) = yc W Xc', both centred at the given means.
+// Rows are processed in pieces that fit the cache, in a number of chunks that depends only on the shape.
 template <typename T>
 void moments(const T* x, const T* y, const T* weight, int64_t n_columns, int64_t n_outputs, int64_t n_samples,
              const double* mean_x, const double* mean_y, int n_threads, Interrupt* interrupt, double* gram,
@@ -69,8 +69,8 @@ void moments(const T* x, const T* y, const T* weight, int64_t n_columns, int64_t
   std::copy_n(partial.data() + n_columns * n_columns, n_outputs * n_columns, cross);
 }
 
-// A symmetric matrix as Q T Q' with T tridiagonal, by Householder reflections. Each pass over the matrix applies the
-// reflection before and multiplies with the vector of the next one.
+// Decomposition Q T Q' of a symmetric matrix with T tridiagonal, by Householder reflections. Each pass over the matrix
+// applies the previous reflection and multiplies with the vector of the next one.
 struct Tridiagonal {
   int64_t n = 0;
   std::vector<double> diagonal, below;     // of T
@@ -89,7 +89,7 @@ struct Tridiagonal {
     double* previous = nullptr;
     for (int64_t k = 0; k < n; ++k) {
       if (k % 64 == 63 && interrupted(interrupt)) return;
-      // row k of what is left, after the reflection before
+      // row k of the remaining matrix after the previous reflection
       double* row = a.data() + k * n;
       if (previous) {
         axpy(-previous[k], w.data() + k, row + k, n - k);
@@ -152,7 +152,7 @@ inline void ridge_path(const double* gram, const double* cross, int64_t n_column
   for (int64_t l = 0; l < n_penalties; ++l) {
     for (int64_t j = 0; j < n_columns; ++j) {
       const double carried = j > 0 ? t.below[j - 1] * t.below[j - 1] / pivot[j - 1] : 0.0;
-      pivot[j] = std::max(t.diagonal[j] + penalties[l] - carried, 1e-3 * penalties[l]);  // rounding may eat into it
+      pivot[j] = std::max(t.diagonal[j] + penalties[l] - carried, 1e-3 * penalties[l]);  // guards against rounding
     }
     log_determinants[l] = 0.0;
     for (const double p : pivot) log_determinants[l] += std::log(p);
@@ -169,8 +169,8 @@ inline void ridge_path(const double* gram, const double* cross, int64_t n_column
     for (int64_t j = 0; j < n_columns; ++j) out[b * n_columns + j] = x[j * batch + b];
 }
 
-// Least squares, with a whiff of ridge, on the support of each stage of a path of coefficients (n_stages, n_columns).
-// A stage with more than `limit` coefficients, or with the support of the stage before, repeats the stage before.
+// Least squares with a small ridge on the support of each stage of a path of coefficients (n_stages, n_columns).
+// A stage with more than `limit` coefficients, or with the support of the previous stage, repeats the previous stage.
 inline void relaxed_path(const double* gram, const double* cross, int64_t n_columns, const double* path,
                          int64_t n_stages, double limit, double ridge, double* out) {
   std::vector<int64_t> support, before;
@@ -218,7 +218,7 @@ void linear_outputs(const double* coefficients, const double* intercepts, int64_
 }
 
 // For each penalty: argmin_b  b'Gb / 2 - c'b + penalty * |b|_1.  out is (n_penalties, n_columns).
-// Duplicated columns are no trouble: coordinate descent puts the weight on the first and leaves the others.
+// For duplicated columns, coordinate descent puts the weight on the first one and leaves the others at zero.
 inline void lasso_path(const double* gram, const double* cross, int64_t n_columns, const double* penalties,
                        int64_t n_penalties, double tolerance, int64_t max_sweeps, double* out) {
   std::vector<double> beta(static_cast<size_t>(n_columns), 0.0), gradient(cross, cross + n_columns);

@@ -1,4 +1,4 @@
-// Small dense matrix products, held in registers tile by tile.
+// Small dense matrix products with register tiles.
 #pragma once
 
 #include "simd.hpp"
@@ -6,7 +6,7 @@
 namespace softboost {
 namespace SB_ISA {
 
-// Rows of the tile that accumulators are kept for; with two vectors a row, what the registers hold.
+// Number of rows of a tile of accumulators; with two vectors per row, the tile fits the registers.
 constexpr int kTileRows = SB_VECTOR_BYTES == 64 ? 8 : 4;
 
 template <typename T, int R, int W, bool transposed>
@@ -38,7 +38,7 @@ inline void multiply_rows(const T* a, int64_t a_stride, int64_t m, const T* b, i
     multiply_tile<T, R, 1, transposed>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
 }
 
-// Calls `tile` with the compile-time number of rows of every tile of p rows, and its first row.
+// Splits p rows into tiles and calls `tile` with the compile-time number of rows and the first row of each.
 template <typename Tile>
 inline void in_tiles(int64_t p, Tile tile) {
   for (int64_t r = 0; r < p; r += kTileRows) {
@@ -73,8 +73,8 @@ inline void in_tiles(int64_t p, Tile tile) {
   }
 }
 
-// out (p, n) = a (p, m) b (m, n), plus bias (p,) where given. Rows of the three are their strides apart; n is a
-// multiple of the vector length. With `transposed`, a is stored as (m, p).
+// out (p, n) = a (p, m) b (m, n), plus bias (p,) if given. Each matrix has its own row stride; n is a multiple of the
+// vector length. With `transposed`, a is stored as (m, p).
 template <typename T, bool transposed = false>
 void multiply(const T* a, int64_t a_stride, int64_t p, int64_t m, const T* b, int64_t b_stride, int64_t n,
               const T* bias, T* out, int64_t out_stride) {

@@ -1,5 +1,5 @@
-// The one loop that starts threads. Work is cut into blocks whose number does not depend on the number of threads,
-// and each block writes only to its own place, so results are the same bits for every thread count.
+// The only loop that starts threads. Work is split into blocks whose number does not depend on the number of threads,
+// and each block writes to separate memory, so results are bitwise identical for every number of threads.
 #pragma once
 
 #include <algorithm>
@@ -21,22 +21,22 @@ inline int64_t block_count(int64_t n_rows, int64_t block_rows = kBlockRows) {
   return (n_rows + block_rows - 1) / block_rows;
 }
 
-// Asks whether to stop; to be called by the thread that called the kernel.
+// Polls for an interrupt; only the thread that called the kernel may call it.
 inline bool interrupted(Interrupt* interrupt) {
   if (interrupt == nullptr) return false;
   if (!interrupt->raised && interrupt->poll()) interrupt->raised = true;
   return interrupt->raised;
 }
 
-// One compiled copy of the body: inlined into the loops below it could be vectorised in two ways, and its sums would
-// differ in the last bit between one thread and several.
+// A single compiled copy of the body. If it were inlined into the loops below, it could be vectorised in two ways, and
+// its sums would differ in the last bit between one thread and several.
 template <typename Body>
 SB_NOINLINE void run_block(Body& body, int64_t block) {
   body(block);
 }
 
-// The caller's thread takes part, and polls for an interrupt between blocks. What a block throws (no memory left) is
-// thrown again here.
+// The calling thread takes part and polls for an interrupt between blocks. Exceptions of a block (out of memory) are
+// rethrown here.
 template <typename Body>
 void parallel_for(int64_t n_blocks, int n_threads, Body body, Interrupt* interrupt = nullptr) {
   n_threads = static_cast<int>(std::min<int64_t>(n_threads, n_blocks));
@@ -61,7 +61,7 @@ void parallel_for(int64_t n_blocks, int n_threads, Body body, Interrupt* interru
   threads.reserve(static_cast<size_t>(n_threads - 1));
   try {
     for (int t = 1; t < n_threads; ++t) threads.emplace_back(work, false);
-  } catch (...) {  // no more threads to be had: those that started, and this one, do the work
+  } catch (...) {  // no more threads available: the started threads and this one do the work
   }
   work(true);
   for (auto& thread : threads) thread.join();

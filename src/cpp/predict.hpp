@@ -1,5 +1,5 @@
-// Prediction of a whole ensemble from raw rows: standardise, then a linear part, then trees whose gates and leaves
-// are already composed with the feature transform, so no transform is applied here.
+// Prediction of an ensemble from raw rows: standardisation, linear part, trees. The gates and leaves are already
+// multiplied with the feature transform, so no transform is applied here.
 #pragma once
 
 #include "soft_tree.hpp"
@@ -25,12 +25,12 @@ struct PredictScratch {
   }
 };
 
-// columns of the block: standardised, within their limits, missing values at zero; rows is (n, n_inputs) row-major
+// columns of the block: standardised, clipped to their limits, missing values zero; rows is (n, n_inputs) row-major
 template <typename T>
 void load_rows(const Ensemble<T>& e, const T* rows, int64_t n, PredictScratch<T>& s) {
   for (int64_t j = 0; j < e.n_inputs; ++j) {
     T* out = s.x.data() + j * s.stride;
-    const T offset = e.offset[j] / 2, scale = e.scale[j] * 2;  // halves, because a difference may overflow
+    const T offset = e.offset[j] / 2, scale = e.scale[j] * 2;  // halved, because a difference may overflow
     const T low = e.low[j], high = e.high[j];
     const T* in = rows + j;
     for (int64_t i = 0; i < n; ++i) {
@@ -99,7 +99,7 @@ void predict(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_threa
   });
 }
 
-// out (n_trees, n_samples, n_outputs): what each tree adds
+// out (n_trees, n_samples, n_outputs): contribution of each tree
 template <typename T>
 void predict_each(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_threads, T* out) {
   parallel_for(block_count(n_samples, kPredictRows), n_threads, [&](int64_t block) {
@@ -116,8 +116,8 @@ void predict_each(const Ensemble<T>& e, const T* rows, int64_t n_samples, int n_
   });
 }
 
-// How much predictions depend on each input: out (n_inputs,) is the mean over rows, weighted, of the squared change of
-// the trees' sum when the input is at its mean instead, summed over outputs. Only trees that use an input change.
+// Effect of each input: out (n_inputs,) is the weighted mean over rows of the squared change of the sum of the trees
+// when the input is set to its mean, summed over outputs. Only trees that use an input change.
 template <typename T>
 void column_effects(const Ensemble<T>& e, const T* rows, const T* weight, int64_t n_samples, int n_threads,
                     double* out) {

@@ -1,5 +1,5 @@
-// Ridge regression one row at a time: the covariance of the coefficients, and what a row does to it. In one thread and
-// without a library, so that a stream gives the same bits whatever the surroundings.
+// Recursive least squares: the covariance of the coefficients and its update by a row. It uses one thread and no
+// library, so that the results on a stream are reproducible bit for bit.
 #pragma once
 
 #include "solve.hpp"
@@ -7,8 +7,8 @@
 namespace softboost {
 namespace SB_ISA {
 
-// gain (n,) = P b, then P -= gain gain' / (gap + b' gain), with P (n, n) symmetric and kept so to the last bit.
-// Returns b' gain; where that is negative or NaN, for which only rounding can be the reason, P stays as it was.
+// gain (n,) = P b, then P -= gain gain' / (gap + b' gain); P (n, n) stays exactly symmetric.
+// Returns b' gain; if that is negative or NaN, which only rounding can cause, P is not changed.
 inline double rls_update(double* covariance, const double* basis, int64_t n, double gap, double* gain) {
   for (int64_t i = 0; i < n; ++i) gain[i] = dot(covariance + i * n, basis, n);
   const double variance = dot(basis, gain, n);
@@ -20,7 +20,7 @@ inline double rls_update(double* covariance, const double* basis, int64_t n, dou
   return variance;
 }
 
-// coefficients (n,) = G^-1 c and covariance (n, n) = G^-1 of a positive definite G; see Cholesky for one that is not.
+// coefficients (n,) = G^-1 c and covariance (n, n) = G^-1 of a positive definite G; Cholesky handles singular ones.
 inline void solve_with_inverse(const double* gram, const double* cross, int64_t n, Interrupt* interrupt,
                                double* coefficients, double* covariance) {
   Cholesky cholesky;

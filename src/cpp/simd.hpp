@@ -1,7 +1,7 @@
-// Vectors, exp and sigmoid: the arithmetic that every kernel shares.
+// Vector types, exp and sigmoid, used by all kernels.
 //
-// The kernels are compiled once per instruction set (see kernels.cpp), each time inside its own namespace SB_ISA,
-// so that no inline function of one build can be taken by the linker for that of another.
+// The kernels are compiled once per instruction set (see kernels.cpp), each time inside its own namespace SB_ISA, so
+// that the linker cannot merge an inline function of one build with that of another.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ struct Lanes {
   typedef T vec __attribute__((vector_size(SB_VECTOR_BYTES)));
   static constexpr int64_t count = SB_VECTOR_BYTES / static_cast<int64_t>(sizeof(T));
 };
-// Sum of the lanes, halves added to halves.
+// Sum of the lanes, by adding halves.
 template <typename T, int bytes>
 struct LaneSum {
   typedef T vec __attribute__((vector_size(bytes)));
@@ -98,8 +98,8 @@ inline void store(T* p, typename Lanes<T>::vec v) {
   std::memcpy(p, &v, sizeof(v));
 }
 
-// exp(x) for x <= 0, to the last or last but one bit; anything below the smallest normal number's logarithm gives
-// that number rather than a subnormal or zero. Branch-free, so loops over it vectorise.
+// exp(x) for x <= 0 with an error of at most two units in the last place. The result is at least the smallest normal
+// number, never subnormal or zero. Branch-free, so that loops over it vectorise.
 inline double exp_nonpositive(double x) {
   x = x < -708.0 ? -708.0 : x;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves round(x / ln 2) in the low bits
@@ -149,8 +149,8 @@ inline float exp_nonpositive(float x) {
   return p * scale;
 }
 
-// right = sigmoid(logit) and left = sigmoid(-logit), both to full relative precision: a saturated gate keeps the
-// small side exact instead of losing it in 1 - p. `logit` may be the same array as `right`.
+// right = sigmoid(logit) and left = sigmoid(-logit), both to full relative precision: for a saturated gate the small
+// side stays exact instead of being lost in 1 - p. `logit` may be the same array as `right`.
 template <typename T>
 inline void sigmoid_pair(const T* logit, int64_t n, T* right, T* left) {
   SB_SIMD

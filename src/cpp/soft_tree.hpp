@@ -1,4 +1,4 @@
-// One dense soft tree on z: leaf probabilities, output, and the closed-form gradients of the paper's Section III.
+// One dense soft tree on z: leaf probabilities, output, and the closed-form gradients of Section III of the paper.
 //
 // Arrays are stored feature-major: z is (n_components, n_samples), one contiguous row per component, so that all
 // loops run over samples. Nodes are in heap order: the children of node k are 2k + 1 (left) and 2k + 2 (right).
@@ -60,7 +60,7 @@ void gate_logits(const T* z, int64_t z_stride, const T* gate_weights, const T* g
   }
 }
 
-// Scratch for one block of rows of one tree.
+// Scratch memory for one block of rows of one tree.
 template <typename T>
 struct TreeBlock {
   int64_t stride;
@@ -76,7 +76,7 @@ struct TreeBlock {
     forward_from_logits(tree.depth, n);
   }
 
-  // From the logits, which are in `right`, on.
+  // Continues from the logits, which are in `right`.
   void forward_from_logits(int depth, int64_t n) {
     sigmoid_pair(right.data(), (leaf_count(depth) - 1) * stride, right.data(), left.data());
     leaf_memberships(right.data(), left.data(), depth, stride, n, memberships.data());
@@ -130,9 +130,9 @@ void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, i
   });
 }
 
-// Gradients of sum(grad_output * output) for one block whose forward pass is in `scratch`, as far as the gates' logits:
-// grad_logit (n_nodes, stride) is written; the gradients of the leaves and, through linear leaves, grad_z are added to.
-// grad_z may be null where leaves are constant.
+// Gradients of sum(grad_output * output) for one block whose forward pass is in `scratch`, down to the logits of the
+// gates. Writes grad_logit (n_nodes, stride) and adds to the gradients of the leaves and, through linear leaves, to
+// grad_z, which may be null for constant leaves.
 //
 // With S_l = membership_l * <grad_output, leaf output_l>, the paper's double sum over leaves and path nodes
 // collapses, node by node, to   d/dlogit_m = (1 - p_m) * sum_{l right of m} S_l - p_m * sum_{l left of m} S_l,
@@ -195,7 +195,7 @@ void backward_to_logits(const TreeView<const T>& tree, const TreeBlock<T>& scrat
   }
 }
 
-// From the gates' logits on: gradients of gate weights, gate bias and z are added to.
+// Continues from the gradient of the logits: adds to the gradients of gate weights, gate bias and z.
 template <typename T>
 void backward_from_logits(const TreeView<const T>& tree, const T* grad_logit, int64_t stride, const T* z,
                           int64_t z_stride, int64_t n, T* grad_gate_weights, T* grad_gate_bias, T* grad_z,
@@ -214,7 +214,7 @@ void backward_from_logits(const TreeView<const T>& tree, const T* grad_logit, in
   }
 }
 
-// Scratch of the two above: scores, two rows, and grad_logit behind them.
+// Scratch memory of the two functions above: scores, two rows, and grad_logit.
 template <typename T>
 int64_t backward_buffer_size(const TreeView<const T>& tree, int64_t stride) {
   return (2 * leaf_count(tree) + 1 + node_count(tree)) * stride;

@@ -1,4 +1,4 @@
-// Ridge regression on a basis given row by row: Gram matrix, Cholesky factor, leave-one-out error.
+// Ridge regression on basis functions: Gram matrix, Cholesky factor, leave-one-out error.
 #pragma once
 
 #include <limits>
@@ -15,7 +15,7 @@ void accumulate_gram(const T* basis, const T* target, int64_t n_basis, int64_t n
                      double* gram, double* cross) {
   using V = typename Lanes<T>::vec;
   constexpr int64_t kLanes = Lanes<T>::count;
-  constexpr int64_t kTile = SB_VECTOR_BYTES == 64 ? 4 : 2;  // rows of the tile; what the registers hold
+  constexpr int64_t kTile = SB_VECTOR_BYTES == 64 ? 4 : 2;  // rows of the tile, which fits the registers
   constexpr int64_t kWide = SB_VECTOR_BYTES == 64 ? 4 : 3;  // columns of the tile
   const int64_t padded = round_up(n, kLanes);
   for (int64_t p0 = 0; p0 < n_basis; p0 += kTile) {
@@ -44,13 +44,13 @@ void accumulate_gram(const T* basis, const T* target, int64_t n_basis, int64_t n
       cross[o * n_basis + p] += static_cast<double>(dot(target + o * stride, basis + p * stride, padded));
 }
 
-// Cholesky factor of gram + ridge I. A pivot lost to rounding (duplicated or empty basis functions without enough
-// ridge) gets an inverse of zero, which sets that coefficient to zero instead of blowing up.
+// Cholesky factor of gram + ridge I. A pivot that is lost to rounding (duplicated or empty basis functions and too
+// small a ridge) gets an inverse of zero, which sets the coefficient to zero.
 struct Cholesky {
   int64_t size = 0, stride = 0;
   std::vector<double> factor;  // U of U'U, row-major, rows `stride` apart so that updates are whole vectors
   std::vector<double> inverse_diagonal;
-  std::vector<double> inverse;  // of U', lower triangle; see invert()
+  std::vector<double> inverse;  // inverse of U', lower triangle; see invert()
 
   void compute(const double* gram, int64_t n, double ridge, Interrupt* interrupt = nullptr) {
     constexpr int64_t kLanes = Lanes<double>::count;
@@ -71,7 +71,7 @@ struct Cholesky {
       const double pivot = row[k], inverse = pivot > 1e-14 * largest ? 1.0 / std::sqrt(pivot) : 0.0;
       inverse_diagonal[k] = inverse;
       for (int64_t i = k; i < n; ++i) row[i] *= inverse;
-      // what lies left of the diagonal is never read, so updates may begin at a whole vector
+      // elements left of the diagonal are never read, so updates may start at a whole vector
       for (int64_t r = k + 1; r < n; ++r) {
         const double f = row[r];
         double* other = u + r * stride;
@@ -93,7 +93,7 @@ struct Cholesky {
     }
   }
 
-  // Fills `inverse`, rows `stride` apart: with it leverages are a product instead of a solve for every row.
+  // Computes `inverse`, rows `stride` apart; leverages are then a product instead of a solve for every row.
   void invert() {
     constexpr int64_t kLanes = Lanes<double>::count;
     inverse.assign(static_cast<size_t>(size * stride), 0.0);
@@ -135,8 +135,8 @@ inline void leverages(const T* inverse, const T* basis, int64_t n_basis, int64_t
 }
 
 // Squared leave-one-out errors of one block, summed: sum_i w_i sum_o (e_io / max(1 - h_i, 0.05))^2 with
-// h_i = b_i' (B'WB + ridge I)^-1 b_i the leverage of one copy of row i, so a weight of 2 equals the row twice.
-// basis and target carry the square root of the weights; weight is null for all ones. The Cholesky factor is inverted.
+// h_i = b_i' (B'WB + ridge I)^-1 b_i the leverage of one copy of row i, so that weight 2 equals the repeated row.
+// basis and target include the square root of the weights; weight is null for unit weights. Needs invert().
 template <typename T>
 double leave_one_out(const T* basis, const T* target, const T* weight, const Cholesky& cholesky,
                      const double* coefficients, int64_t n_basis, int64_t n_outputs, int64_t stride, int64_t n,

@@ -1,5 +1,5 @@
-// Plain data that crosses from the bindings into the kernels. No functions live here: this header is shared by builds
-// for different instruction sets, and a function in it could be linked into the wrong one.
+// Plain data passed from the bindings to the kernels. This header must not define functions: it is shared by builds for
+// different instruction sets, and a function could be linked into the wrong build.
 #pragma once
 
 #include <atomic>
@@ -8,32 +8,32 @@
 
 namespace softboost {
 
-// Whether the user wants a long computation to end. Only the thread that called the kernel may poll; once raised, the
-// results are worthless and every loop ends as soon as it can.
+// Interrupt flag of a long computation. Only the thread that called the kernel may poll. Once it is raised, the results
+// are invalid and every loop ends as soon as possible.
 struct Interrupt {
   bool (*poll)() = nullptr;
   std::atomic<bool> raised{false};
 };
 
-// How to grow and soften one greedy tree.
+// Settings of a greedy tree.
 struct GreedySettings {
   int depth = 2;                       // depth of the grown tree
   bool shallower = false;              // also try every smaller depth
-  std::vector<double> sharpness{3.0};  // slopes to try, in units of the (standardised) columns
-  std::vector<double> ridge{1.0};      // the first is used for all candidates, the others are tried on the winner
+  std::vector<double> sharpness{3.0};  // slopes to try, per unit of the (standardised) columns
+  std::vector<double> ridge{1.0};      // all candidates use the first; the others are tried on the best candidate
   bool linear_leaves = false;          // leaves linear in the split columns, else constant
-  int64_t n_extra_columns = 0;         // linear leaves: also in this many other columns, those of largest correlation
-  bool detrended_candidate = false;    // also grow a tree on what a ridge fit on 4 columns leaves over
+  int64_t n_extra_columns = 0;         // linear leaves: number of further columns, those with the largest correlation
+  bool detrended_candidate = false;    // also grow a tree on the residuals of a ridge regression on 4 columns
   double min_leaf_weight = 5.0;
-  int64_t n_selection_rows = 4096;  // leave-one-out errors are computed on the first so many rows
+  int64_t n_selection_rows = 4096;  // leave-one-out errors are computed on this number of first rows
 };
 
 enum class TransformKind : int { identity = 0, diagonal = 1, linear = 2 };
 
-// How to move one tree and its transform together.
+// Settings of the joint steps on a tree and its transform.
 struct JointSettings {
   TransformKind transform = TransformKind::identity;
-  bool solve_leaves = false;  // leaves by ridge regression at every step; else gradient steps, like the gates
+  bool solve_leaves = false;  // solve leaves by ridge regression at every step, else move them by gradient steps
   bool learn_gates = true;
   bool learn_transform = true;
   int64_t n_steps = 40;
@@ -53,11 +53,11 @@ struct TreeArrays {
   std::vector<int32_t> columns;
   std::vector<T> gate_weights, gate_bias, leaf_values, leaf_weights;
   std::vector<T> output;     // (n_outputs, n_samples)
-  std::vector<double> gain;  // (n_columns,): squared-error gain credited to each of all columns
+  std::vector<double> gain;  // (n_columns,): squared-error gain of the splits on each column
   double sharpness = 0, ridge = 0, leave_one_out = 0;
 };
 
-// A view of one tree that looks at all components of z; of const T for kernels that only read it.
+// A view of one tree on all components of z; uses const T for kernels that only read it.
 template <typename T>
 struct TreeView {
   int depth;
@@ -65,15 +65,15 @@ struct TreeView {
   T* gate_weights;  // (n_nodes, n_components)
   T* gate_bias;     // (n_nodes,)
   T* leaf_values;   // (n_leaves, n_outputs)
-  T* leaf_weights;  // (n_leaves, n_outputs, n_components), or null where leaves are constant
+  T* leaf_weights;  // (n_leaves, n_outputs, n_components), or null for constant leaves
 };
 
 constexpr int kMaxDepth = 10;
 constexpr int64_t kMaxBins = 256;
-constexpr int64_t kMaxSorted = 1024;  // up to so many rows splits are searched along sorted rows, beyond in histograms
+constexpr int64_t kMaxSorted = 1024;  // splits are searched in sorted rows up to this number, beyond in histograms
 
-// Columns cut into at most 256 bins. With at most 256 distinct values every value has its own bin, so the search
-// over bins is then the exact search over all thresholds.
+// Columns in at most 256 bins. With at most 256 distinct values, every value has its own bin, and the search over bins
+// is the exact search over all thresholds.
 template <typename T>
 struct BinnedColumns {
   const uint8_t* bins;   // (n_columns, n_samples)
@@ -84,16 +84,16 @@ struct BinnedColumns {
   int64_t n_samples;
 };
 
-// Trees end to end. Tree k uses the inputs columns[column_start[k] .. column_start[k + 1]), and its gate weights, gate
-// biases and leaf coefficients begin at the given starts. leaf = values (n_leaves, n_outputs), then, if linear[k],
+// Concatenated trees. Tree k uses the inputs columns[column_start[k] .. column_start[k + 1]); its gate weights, gate
+// biases and leaf coefficients start at the given offsets. leaf = values (n_leaves, n_outputs), then, if linear[k],
 // weights (n_leaves, n_outputs, n_columns of the tree).
 template <typename T>
 struct Ensemble {
   int64_t n_inputs, n_outputs, n_trees;
   const T* offset;        // (n_inputs,) subtracted from each input
   const T* scale;         // (n_inputs,) then multiplied; a missing value becomes zero, the training mean
-  const T* low;           // (n_inputs,) what is then below counts as this
-  const T* high;          // (n_inputs,) what is above, as this
+  const T* low;           // (n_inputs,) lower limit of the result
+  const T* high;          // (n_inputs,) upper limit
   const T* intercept;     // (n_outputs,)
   const T* coefficients;  // (n_outputs, n_inputs)
   const int32_t* depth;
