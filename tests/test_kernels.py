@@ -417,7 +417,7 @@ def no_trees():
         ({"depth": np.array([31], dtype=np.int32)}, "depth outside"),
         ({"gate_bias": np.zeros(1)}, "gate_bias has the wrong length"),
         ({"leaf": np.zeros(3)}, "leaf has the wrong length"),
-        ({"scale": np.ones(3)}, "scale has another length"),
+        ({"scale": np.ones(3)}, "scale and offset have different lengths"),
         ({"n_columns": np.array([3])}, "more columns than inputs"),
     ],
 )
