@@ -1,7 +1,6 @@
 """Trees of other libraries as weak learners: read exactly, given a gradient by a twin, and boosted as they would be."""
 
 import itertools
-import json
 import pickle
 
 import numpy as np
@@ -15,9 +14,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import Fourier, make_data
 from softboost import SoftBoostRegressor, load
+from softboost._boost import tree_libraries
 from softboost._boost.hard_trees import HardTree, SoftTwin
 from softboost._boost.learner import TrainingData
 from softboost._boost.tree_libraries import LIBRARIES, library_of
+from softboost._file.codecs.state import _unpack_hard_tree
+from softboost._file.container import dumps, loads
+from softboost._file.values import Fields, ModelFileError
 from softboost.transforms import Diagonal, Linear
 from softboost.weak_learners import HardTrees
 
@@ -318,13 +321,18 @@ def test_grid_search_reaches_the_library():
     assert len(np.unique(search.cv_results_["mean_test_score"].round(6))) == 4
 
 
-def test_hard_trees_go_through_arrays():
+def test_files_hold_no_nodes_that_are_no_trees():
     tree, z, _ = grown(ESTIMATORS["decision tree"], n_outputs=2)
-    again = HardTree.from_arrays(tree.to_arrays())
-    assert_array_equal(again.output(z), tree.output(z))
-    for name, value in [("left", np.zeros_like(tree.left)), ("roots", np.array([10**6])), ("threshold", np.zeros(1))]:
-        with pytest.raises(ValueError, match="do not describe a hard tree"):
-            HardTree.from_arrays({**tree.to_arrays(), name: value})
+    assert_array_equal(_unpack_hard_tree(Fields(dict(vars(tree)), "tree")).output(z), tree.output(z))
+    for name, value in [
+        ("left", np.zeros_like(tree.left)),
+        ("right", np.arange(len(tree.right), dtype=np.int32)),
+        ("roots", np.array([10**6])),
+        ("threshold", np.zeros(1)),
+        ("threshold", np.full_like(tree.threshold, np.nan)),
+    ]:
+        with pytest.raises(ModelFileError, match="tree: "):
+            _unpack_hard_tree(Fields({**vars(tree), name: value}, "tree"))
 
 
 @ALL
@@ -337,9 +345,9 @@ def test_model_goes_through_a_file(make, transform, tmp_path):
 
 
 @ALL
-def test_description_rebuilds_the_learner(make):
+def test_files_bring_back_the_learner(make):
     learner = HardTrees(make(), sharpness=3.0, n_alternations=2)
-    again = HardTrees.from_description(json.loads(json.dumps(learner.describe())))
+    again = loads(dumps(SoftBoostRegressor(weak_learner=learner))).weak_learner
     assert type(again.estimator) is type(learner.estimator)
     assert (again.sharpness, again.n_alternations) == (3.0, 2)
     X, y = make_data()
@@ -347,9 +355,8 @@ def test_description_rebuilds_the_learner(make):
 
 
 def test_descriptions_build_nothing_but_trees():
-    estimator = {"library": "tree", "class": "export_text", "params": {}}
     with pytest.raises(ValueError, match="which softboost does not support"):
-        HardTrees.from_description({"estimator": estimator, "sharpness": 1.0, "n_alternations": 1})
+        tree_libraries.from_description({"library": "tree", "class": "export_text", "params": {}})
 
 
 @pytest.mark.parametrize(
@@ -379,8 +386,8 @@ def test_settings_that_cannot_work_are_named(params, message):
 @pytest.mark.parametrize(
     ("make", "params", "message"),
     [
-        (lightgbm, {"objective": "mae"}, "weak_learner has objective='mae'; .* set loss= there"),
-        (lightgbm, {"linear_tree": True}, "linear_tree=True; .* use weak_learner='soft'"),
+        (lightgbm, {"objective": "mae"}, "weak_learner has objective='mae', .* set loss= there"),
+        (lightgbm, {"linear_tree": True}, "linear_tree=True, .* use weak_learner='soft'"),
         (xgboost, {"objective": "reg:absoluteerror"}, "weak_learner has objective='reg:absoluteerror'"),
         (xgboost, {"booster": "gblinear"}, "booster='gblinear', which does not use trees"),
         (catboost, {"loss_function": "MAE"}, "weak_learner has loss_function='MAE'"),

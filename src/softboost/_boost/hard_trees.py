@@ -120,30 +120,6 @@ class HardTree:
         values[self.leaves] = coefficients
         return replace(self, values=values)
 
-    def to_arrays(self) -> dict[str, Array]:
-        """The tree as named arrays, for a model file."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, Array]) -> HardTree:
-        """Create the tree from the result of :meth:`to_arrays`.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not describe trees: lengths differ, or a child does not come after its parent.
-        """
-        tree = cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__})
-        n_nodes = len(tree.feature)
-        numbers = np.arange(n_nodes)
-        lengths = {len(a) for a in (tree.threshold, tree.left, tree.right, tree.values)}
-        below = all(np.all((c == numbers) | ((c > numbers) & (c < n_nodes))) for c in (tree.left, tree.right))
-        if lengths != {n_nodes} or not below or np.any((tree.left == numbers) != (tree.right == numbers)):
-            raise ValueError("the arrays do not describe a hard tree")
-        if tree.values.ndim != 2 or np.any((tree.roots < 0) | (tree.roots >= n_nodes)) or np.any(tree.feature < 0):
-            raise ValueError("the arrays do not describe a hard tree")
-        return tree
-
 
 class SoftTwin:
     """A hard tree with a gate at every threshold: left with probability ``sigmoid(sharpness (t - z_f) / spread_f)``.
@@ -350,26 +326,6 @@ class HardTrees(BaseEstimator):
             gradient = moving.pullback(theta, data.X.T, grad_z.T)
             theta = transform.project(adam.step(theta, gradient, rate, step), rate)
         return theta
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the learner for a model file, in JSON values; the inverse is :meth:`from_description`.
-
-        Only further fitting needs the learner. Prediction uses the arrays of the trees, see
-        :meth:`HardTree.to_arrays`.
-        """
-        library = tree_libraries.library_of(self.estimator)
-        return {
-            "class": "HardTrees",
-            "estimator": library.describe(self.estimator),
-            "sharpness": float(self.sharpness),
-            "n_alternations": int(self.n_alternations),
-        }
-
-    @classmethod
-    def from_description(cls, description: dict[str, Any]) -> HardTrees:
-        """Create the learner from :meth:`describe`; raise ImportError if its library is not installed."""
-        estimator = tree_libraries.from_description(description["estimator"])
-        return cls(estimator, description["sharpness"], description["n_alternations"])
 
 
 def make_hard_trees(weak_learner: Any) -> HardTrees | None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["TRANSFORMS", "Diagonal", "Linear", "Transform", "make_transform", "transform_from_description"]
+__all__ = ["TRANSFORMS", "Diagonal", "Linear", "Transform", "make_transform"]
 
 Array = NDArray[Any]
 _NEED_TORCH = ("TorchTransform", "cnn", "lstm", "mlp", "rnn")  # not in __all__: `import *` works without PyTorch
@@ -216,14 +216,6 @@ class Transform(BaseEstimator):
         """
         return self
 
-    def describe(self) -> dict[str, Any]:
-        """Describe the transform for a model file, in JSON values; theta is stored separately as an array.
-
-        The inverse is :func:`transform_from_description`.
-        """
-        params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        return {"class": type(self).__name__, "params": params}
-
     def check(self, n_features: int) -> None:
         """Raise ValueError if a parameter is out of range.
 
@@ -236,17 +228,6 @@ class Transform(BaseEstimator):
             raise ValueError(f"{_name(self)}: learning_rate must be positive, got {self.learning_rate!r}")
         if not (isinstance(self.n_steps, (int, np.integer)) and self.n_steps >= 1):
             raise ValueError(f"{_name(self)}: n_steps must be an integer of at least 1, got {self.n_steps!r}")
-
-
-def _plain(value: Any) -> Any:
-    """Convert to the numbers, strings and lists of JSON."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise ValueError(f"a transform with the parameter {value!r} cannot be saved; use numbers, strings or lists")
 
 
 def _name(transform: Transform) -> str:
@@ -453,33 +434,4 @@ def make_transform(feature_transform: Any) -> Transform | None:
     raise ValueError(
         f"feature_transform={feature_transform!r} is not valid; choose None, 'auto', one of {sorted(TRANSFORMS)}, "
         "or pass an instance of a class from softboost.transforms"
-    )
-
-
-def transform_from_description(description: dict[str, Any] | None, custom: Transform | None = None) -> Transform | None:
-    """Create a transform from the result of :meth:`Transform.describe`; None gives None.
-
-    Parameters
-    ----------
-    description : dict or None
-        The result of ``describe``, from a model file.
-    custom : Transform or None, default=None
-        The transform of the saved model, if its class or the module of its :class:`TorchTransform` is not part of
-        softboost. A file contains weights, not code.
-
-    Examples
-    --------
-    >>> transform_from_description(Linear(2, group_lasso=0.5).describe())
-    Linear(group_lasso=0.5, n_components=2)
-    """
-    if description is None or custom is not None:
-        return custom
-    name, params = description["class"], dict(description["params"])
-    own = {cls.__name__: cls for cls in TRANSFORMS.values()}
-    if name in own:
-        return own[name](**params)
-    if name == "TorchTransform":
-        return __getattr__(name).from_params(params)
-    raise ValueError(
-        f"the transform of the model is a {name}, which is not part of softboost; pass the transform when loading"
     )

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from . import Transform, _name, _plain
+from . import Transform, _name
 from ._torch_modules import NETWORKS, Cnn, Mlp, Network, Recurrent, standardise_output
 
 __all__ = ["TorchTransform", "cnn", "lstm", "mlp", "rnn"]
@@ -130,26 +130,19 @@ class TorchTransform(Transform):
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def describe(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        module = params.pop("module")
-        if isinstance(module, Network):
-            params["module"] = {"recipe": type(module).__name__, **module.get_params(deep=False)}
-        else:
-            params["module"] = None
+    def saved_params(self) -> dict[str, Any]:
+        """Parameters in values of JSON, for a model file; a module of the user's own as None."""
+        params = {**self.get_params(deep=False), "module": None}
         if isinstance(self.windows, Mapping):
             params["windows"] = self._window_lists()
-        plain = {k: v if isinstance(v, dict) else _plain(v) for k, v in params.items()}
-        return {"class": "TorchTransform", "params": plain}
+        params = {name: _plain(value) for name, value in params.items()}
+        if isinstance(self.module, Network):
+            params["module"] = {"recipe": type(self.module).__name__, **self.module.get_params(deep=False)}
+        return params
 
     @classmethod
-    def from_params(cls, params: dict[str, Any]) -> TorchTransform:
-        """Create the transform from the ``params`` of its description; custom modules cannot be rebuilt."""
-        if params["module"] is None:
-            raise ValueError(
-                "the TorchTransform of the model has a custom module, and the file contains its weights but not its "
-                "code; pass the transform when loading"
-            )
+    def from_saved_params(cls, params: dict[str, Any]) -> TorchTransform:
+        """Create a transform with a network of softboost from its :meth:`saved_params`."""
         recipe = dict(params["module"])
         return cls(**{**params, "module": NETWORKS[recipe.pop("recipe")](**recipe)})
 
@@ -268,6 +261,17 @@ class TorchTransform(Transform):
             raise ValueError(
                 f"{_name(self)}: module must return a tensor (n_samples, n_components), got {found} for 2 rows"
             )
+
+
+def _plain(value: Any) -> Any:
+    """Convert to the numbers, strings and lists of JSON."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a transform with the parameter {value!r} cannot be saved; use numbers, strings or lists")
 
 
 class _Training(Transform):

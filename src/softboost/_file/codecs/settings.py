@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 from softboost import losses, transforms
+from softboost._boost import tree_libraries
 from softboost._boost.boosting import Recipe
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
@@ -119,9 +120,9 @@ def _unpack_hard_trees(f: Fields) -> HardTrees:
     params = estimator.get("params", {}) if isinstance(estimator, dict) else {}
     if not isinstance(params, dict) or not all(_harmless(name, value) for name, value in params.items()):
         raise f.error("the weak learner has a parameter that files must not set")
-    description = {"sharpness": f.number("sharpness"), "n_alternations": f.integer("n_alternations", 1, 2**31)}
+    sharpness, n_alternations = f.number("sharpness"), f.integer("n_alternations", 1, 2**31)
     try:
-        learner = HardTrees.from_description({"estimator": estimator, **description})
+        learner = HardTrees(tree_libraries.from_description(estimator), sharpness, n_alternations)
         learner.check()
     except (ValueError, TypeError, KeyError) as error:
         raise f.error(f"weak learner: {error}") from None
@@ -136,7 +137,9 @@ def _harmless(name: Any, value: Any) -> bool:
 
 
 def _pack_hard_trees(learner: HardTrees) -> dict[str, Any]:
-    return {name: value for name, value in learner.describe().items() if name != "class"}
+    """Prediction does not need the learner, only further fitting does."""
+    estimator = tree_libraries.library_of(learner.estimator).describe(learner.estimator)
+    return {"estimator": estimator, "sharpness": learner.sharpness, "n_alternations": learner.n_alternations}
 
 
 _LEARNERS.add(HardTrees)
@@ -186,7 +189,7 @@ def _unpack_loss(f: Fields) -> Any:
 
 def _pack_transform(transform: Transform) -> dict[str, Any]:
     if type(transform).__module__ == "softboost.transforms._torch":
-        return dict(transform.describe()["params"])
+        return transform.saved_params()
     return dict(transform.get_params(deep=False))
 
 
@@ -210,7 +213,7 @@ def _torch_transform(f: Fields, values: dict[str, Any]) -> Any:
             "load(path, custom_objects={'TorchTransform': transform})"
         )
     try:
-        return transforms.transform_from_description({"class": f.name, "params": values})
+        return transforms.TorchTransform.from_saved_params(values)
     except (ValueError, KeyError, AttributeError) as error:
         raise f.error(f"TorchTransform does not accept its saved parameters: {error}") from None
 

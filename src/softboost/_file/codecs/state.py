@@ -135,8 +135,8 @@ def _n_components(f: Fields, transform: Transform, theta: Array, n_inputs: int) 
 
 def _check_recipe(f: Fields, transform: Transform, n_parameters: int) -> None:
     """Check that no size of a network exceeds the number of its weights, so that building it is cheap."""
-    recipe = transform.describe()["params"].get("module") if type(transform).__name__ == "TorchTransform" else None
-    rest = [recipe]
+    saved: dict[str, Any] = getattr(transform, "saved_params", dict)()
+    rest = [saved.get("module")]
     while rest:
         value = rest.pop()
         if isinstance(value, (dict, list, tuple)):
