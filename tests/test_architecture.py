@@ -84,3 +84,17 @@ def test_names_that_a_page_gives_are_in_their_files(page):
         path = find(file)
         assert path is not None, file
         assert set(name.split(".")) <= defined_names(path), f"{name} is not in {file}"
+
+
+def test_forms_of_a_tree_are_defined_where_the_page_says():
+    table = read("docs/architecture.md").split("## Forms of a tree")[1]
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
+    assert len(rows) >= 8
+    for name, where in rows:
+        named = re.findall(r"`(?:(\w+)` in `)?([\w./]+\.(?:py|hpp))`", where)
+        assert named, where
+        for other, file in named:
+            path = find(file.removeprefix("src/cpp/"))
+            assert path is not None, file
+            form = other or re.search(r"`(\w+)`", name)[1]
+            assert re.search(rf"^(class|struct|def) {form}\b", path.read_text(encoding="utf-8"), re.M), (form, file)

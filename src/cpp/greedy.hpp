@@ -132,7 +132,7 @@ class GreedyFitter {
     }
   }
 
-  void add_candidates(const HardTree& grown, std::vector<Candidate>& candidates) const {
+  void add_candidates(const SplitTree& grown, std::vector<Candidate>& candidates) const {
     for (int depth = options_.shallower ? 1 : options_.depth; depth <= options_.depth; ++depth) {
       Candidate c;
       c.depth = depth;

@@ -84,7 +84,7 @@ void bin_columns(const T* columns, int64_t n_columns, int64_t n_samples, int64_t
 }
 
 // A complete hard tree in heap order; a node without a split has column -1 and sends every row left.
-struct HardTree {
+struct SplitTree {
   std::vector<int32_t> column;
   std::vector<int32_t> bin;
   std::vector<double> gain;
@@ -107,7 +107,7 @@ class TreeGrower {
         node_of_row_(static_cast<size_t>(data.n_samples)),
         best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {}
 
-  const HardTree& grow(const T* target, const T* weight, int depth, double min_leaf_weight) {
+  const SplitTree& grow(const T* target, const T* weight, int depth, double min_leaf_weight) {
     const int64_t n_nodes = leaf_count_of(depth) - 1;
     tree_.column.assign(static_cast<size_t>(n_nodes), -1);
     tree_.bin.assign(static_cast<size_t>(n_nodes), 0);
@@ -371,7 +371,7 @@ class TreeGrower {
   std::vector<int16_t> node_of_row_;
   std::vector<int32_t> first_of_node_;
   std::vector<Split> best_;
-  HardTree tree_;
+  SplitTree tree_;
 };
 
 }  // namespace SB_ISA

@@ -7,7 +7,7 @@ compiled code does not know losses or time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ except ImportError as error:  # pragma: no cover - only in a source tree that wa
 __all__ = [
     "FARTHEST",
     "MAX_DEPTH",
+    "GreedyTree",
     "bin_columns",
     "boost_greedy",
     "fit_greedy",
@@ -46,7 +47,6 @@ __all__ = [
 MAX_DEPTH = _core.MAX_DEPTH
 FARTHEST = 1e18  # in standard deviations; larger values would overflow in the trees
 Array = NDArray[Any]
-TreeArrays = tuple[int, Array, Array, Array, Array, Array | None, Array, Array, float]
 
 instruction_set = _core.instruction_set
 instruction_sets = _core.instruction_sets
@@ -171,18 +171,31 @@ def bin_columns(columns: Array, max_bins: int = 256, n_threads: int = 1) -> Any:
     return _core.bin_columns(columns, max_bins, n_threads)
 
 
+class GreedyTree(NamedTuple):
+    """The result of :func:`fit_greedy`: the arrays of a tree, its output, and what is known about its fit.
+
+    ``gain`` (n_columns,) is the squared-error gain of each column, ``leave_one_out`` the weighted sum of squared
+    leave-one-out errors.
+    """
+
+    depth: int
+    columns: Array
+    gate_weights: Array
+    gate_bias: Array
+    leaf_values: Array
+    leaf_weights: Array | None
+    output: Array
+    gain: Array
+    leave_one_out: float
+
+
 def fit_greedy(
     columns: Array, bins: Any, target: Array, weight: Array | None, settings: Any, n_threads: int = 1
-) -> TreeArrays:
-    """Grow a tree on ``columns`` (n_columns, n_samples), soften its gates and solve its leaves.
-
-    Returns
-    -------
-    depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, gain, leave_one_out
-    """
+) -> GreedyTree:
+    """Grow a tree on ``columns`` (n_columns, n_samples), soften its gates and solve its leaves."""
     _check_samples(columns, target, weight)
     _check_bins(columns, bins)
-    return _core.fit_greedy(columns, bins, target, weight, settings, n_threads)
+    return GreedyTree(*_core.fit_greedy(columns, bins, target, weight, settings, n_threads))
 
 
 def boost_greedy(

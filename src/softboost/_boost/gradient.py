@@ -105,16 +105,14 @@ class GradientTrees:
         """The best axis-aligned split of each node on z, with slope 2 per standard deviation of its component."""
         start = GreedyTrees(self.depth, shallower=False, leaves="constant", sharpness=(1.0,), ridge=(1.0,))
         bins = _kernels.bin_columns(z, 256, data.n_threads)
-        _, columns, unit_weights, unit_bias, *_ = _kernels.fit_greedy(
-            z, bins, target, data.weight, start.settings(data), data.n_threads
-        )
+        unit = _kernels.fit_greedy(z, bins, target, data.weight, start.settings(data), data.n_threads)
         spread = np.sqrt(_mean_square(z - _mean(z, data.weight)[:, None], data.weight))
         slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)
         gate_weights = np.zeros((2**self.depth - 1, z.shape[0]), dtype=z.dtype)
-        gate_weights[:, columns] = unit_weights * slope[columns]
-        split = unit_weights.any(axis=1)
+        gate_weights[:, unit.columns] = unit.gate_weights * slope[unit.columns]
+        split = unit.gate_weights.any(axis=1)
         node_slope = gate_weights.sum(axis=1)  # each row holds a single weight
-        return gate_weights, np.where(split, unit_bias * node_slope, unit_bias).astype(z.dtype)
+        return gate_weights, np.where(split, unit.gate_bias * node_slope, unit.gate_bias).astype(z.dtype)
 
     def _fit_in_kernel(
         self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform | None, theta: Array | None

@@ -81,8 +81,6 @@ class GreedyTrees:
         """Fit a tree on (Q_{k-1} X, target) without changing Q."""
         if transform is not None:
             data = TrainingData(apply_transform(transform, theta, data.X), data.weight, data.n_threads)
-        depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights, output, _, error = _kernels.fit_greedy(
-            data.X, data.bins, target, data.weight, self.settings(data), data.n_threads
-        )
-        tree = SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
-        return Fitted(tree, theta, output, error)
+        t = _kernels.fit_greedy(data.X, data.bins, target, data.weight, self.settings(data), data.n_threads)
+        tree = SoftTree(t.depth, t.columns, t.gate_weights, t.gate_bias, t.leaf_values, t.leaf_weights)
+        return Fitted(tree, theta, t.output, t.leave_one_out)
