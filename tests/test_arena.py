@@ -119,7 +119,7 @@ def test_scaling_of_sampled_rows_ignores_the_test_rows():
 
 
 def test_missing_data_is_said_in_one_sentence(tmp_path):
-    with pytest.raises(MissingDataError, match=r"exchange_rate.txt not found: pass a data folder"):
+    with pytest.raises(MissingDataError, match=r"exchange_rate.txt not found; pass a data folder"):
         FAMILIES["exchange"].task(0, tmp_path)
 
 

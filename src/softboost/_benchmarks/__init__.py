@@ -1,1 +1,1 @@
-"""Benchmarks of softboost: accuracy against its peers, and speed."""
+"""Benchmarks of softboost: accuracy and speed compared with other libraries."""

@@ -1,6 +1,6 @@
-"""The accuracy arena: softboost and its peers on the same splits of many families of scarce data.
+"""The accuracy arena: softboost and its peers on the same splits of many families of small data sets.
 
-``softboost benchmark accuracy`` runs it; so does ``python -m softboost._benchmarks.arena``.
+Run it with ``softboost benchmark accuracy`` or ``python -m softboost._benchmarks.arena``.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def run(
     n_jobs: int = 1,
     redo: Sequence[str] = (),
 ) -> str:
-    """Run the arena, skipping what is there already, and write its tables.
+    """Run the arena, skip existing results, and write the tables.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ def run(
     families, models : list of str or None
         Names to run; by default all families of the split and all models.
     seeds : sequence of int, default=range(10)
-        Every seed is another task of each family (several, for families that say so).
+        Every seed draws another task of each family, or several tasks, depending on the family.
     split : {"dev", "heldout", "all"}, default="dev"
-        Held-out families only run when asked for.
+        Split of the families to run.
     quick : bool, default=False
         Two seeds and no slow peers.
     data_dir : Path or None
         Folder of the data files.
     n_jobs : int, default=1
-        Processes. Fits use one thread each.
+        Number of processes. Each fit uses one thread.
     redo : sequence of str
-        Models to run again although their results are there.
+        Models whose existing results are replaced.
 
     Returns
     -------
     str
-        The table in Markdown, of the families asked for.
+        The table of the selected families in Markdown.
     """
     out.mkdir(parents=True, exist_ok=True)
     path = out / RESULTS
@@ -111,7 +111,7 @@ def _finished(records: Iterable[Record], redo: Sequence[str]) -> set[tuple[str, 
 def _units(
     families: list[Family], peers: list[Peer], seeds: list[int], done: set[tuple[str, int, str]]
 ) -> Iterator[Unit]:
-    """Yield what is left to run, one task at a time: fast models on every family, then each slow one."""
+    """Yield the missing fits, one task at a time: fast models on every family, then each slow model."""
     fast = tuple(peer.name for peer in peers if not peer.slow)
     stages = [fast, *((peer.name,) for peer in peers if peer.slow)]
     for stage in stages:
@@ -170,7 +170,7 @@ def run_unit(unit: Unit, data_dir: Path | None) -> list[Record]:
 
 
 def score(peer: Peer, seed: int, task: Task) -> Record:
-    """Fit one model on one task and measure it; a model that fails is recorded with its error."""
+    """Fit one model on one task and score it; the error of a model that fails is recorded."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -179,7 +179,7 @@ def score(peer: Peer, seed: int, task: Task) -> Record:
             model.fit(task.X_train, task.y_train)
             seconds = time.perf_counter() - start
             prediction = np.asarray(model.predict(task.X_test), dtype=np.float64).ravel()
-    except Exception as error:  # a peer may fail in any way, and the others must still run
+    except Exception as error:  # the other models must still run
         return {"error": f"{type(error).__name__}: {error}"[:300], "version": peer.version()}
     mse = float(np.mean((task.y_test - prediction) ** 2))
     return {
@@ -198,7 +198,7 @@ def _warn_of_other_builds(records: Iterable[Record]) -> None:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Read ``10`` as the seeds 0 to 9 and ``300-311`` as those from 300 to 311."""
+    """Parse ``10`` as the seeds 0 to 9 and ``300-311`` as the seeds 300 to 311."""
     first, dash, last = text.partition("-")
     return list(range(int(first), int(last) + 1)) if dash else list(range(int(first)))
 
@@ -213,7 +213,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of results and tables (default: %(default)s)",
     )
     parser.add_argument("--split", choices=SPLITS, default="dev", help="families to run (default: %(default)s)")
-    parser.add_argument("--families", nargs="+", metavar="NAME", help="only these families, of any split")
+    parser.add_argument("--families", nargs="+", metavar="NAME", help="only these families, from any split")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
     parser.add_argument(
         "--seeds",
@@ -228,7 +228,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--redo", nargs="+", default=[], metavar="MODEL", help="run these models again")
-    parser.add_argument("--list", action="store_true", help="list families and models, and stop")
+    parser.add_argument("--list", action="store_true", help="list families and models and exit")
 
 
 def describe() -> str:
@@ -246,7 +246,7 @@ def describe() -> str:
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run the arena with parsed options; the exit status."""
+    """Run the arena with parsed options and return the exit status."""
     if args.list:
         print(describe())
         return 0
@@ -270,7 +270,7 @@ def run_from_args(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the arena from the command line; the exit status."""
+    """Run the arena from the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="softboost benchmark accuracy", description=__doc__)
     add_arguments(parser)
     return run_from_args(parser.parse_args(argv))

@@ -1,6 +1,6 @@
-"""What each feature transform and each weak learner is worth: a table over four tasks, with few rows and with more.
+"""Comparison of feature transforms and weak learners on four tasks, with few and with more rows.
 
-``softboost benchmark learners`` runs it; so does ``python -m softboost._benchmarks.learners``.
+Run it with ``softboost benchmark learners`` or ``python -m softboost._benchmarks.learners``.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def _etth2(n_train: int) -> Generator:
 
 
 def _families(n_train: int) -> list[Family]:
-    """The tasks with so many rows; columns stay in order, so that windows can be told."""
+    """The tasks with ``n_train`` rows; the columns keep their order, so that windows are known."""
     synthetic_tasks = {
         "synthetic": (synthetic.sparse_linear, "the paper's: 5 of 50 columns, linear"),
         "index1": (synthetic.one_index, "one direction of 5 of 50 columns"),
@@ -68,7 +68,7 @@ def _families(n_train: int) -> list[Family]:
 
 
 def draw_task(name: str, n_train: int, seed: int, data_dir: Path | None = None) -> Task:
-    """The task of a name, number of rows and seed."""
+    """The task with this name, number of rows and seed."""
     family = next(family for family in _families(n_train) if family.name == name)
     rng = np.random.default_rng([seed, *name.encode()])
     return family.generator(Draw(rng, seed, data_dir))
@@ -78,7 +78,7 @@ def draw_task(name: str, n_train: int, seed: int, data_dir: Path | None = None) 
 
 
 def _booster(seed: int, **params: Any) -> SoftBoostRegressor:
-    """Boosting from the best constant, with as many rounds as are best on a quarter of the rows held out."""
+    """Boosting from the best constant; the number of rounds is chosen on a hold-out set of a quarter of the rows."""
     split = ShuffleSplit(1, test_size=0.25, random_state=seed)
     return SoftBoostRegressor(init="constant", cv=split, random_state=seed, **params)
 
@@ -120,7 +120,7 @@ def _without_and_with_q(library: str) -> list[Peer]:
 
 
 _OURS = ("softboost", "softboost")
-_SMALL = {"n_steps": 20, "learning_rate": 0.02}  # half the steps, each twice as long: half the time
+_SMALL = {"n_steps": 20, "learning_rate": 0.02}  # half as many steps of twice the length take half the time
 MODELS: dict[str, Peer] = {
     peer.name: peer
     for peer in [
@@ -159,7 +159,7 @@ def run(
     data_dir: Path | None = None,
     n_jobs: int = 1,
 ) -> str:
-    """Fit every model on every task, skipping what is there already, and write the tables.
+    """Fit every model on every task, skip existing results, and write the tables.
 
     Parameters
     ----------
@@ -168,11 +168,11 @@ def run(
     tasks, models : list of str or None
         Names to run; by default all.
     seeds, rows : sequence of int
-        Seeds, and numbers of training rows.
+        Seeds and numbers of training rows.
     data_dir : Path or None
         Folder of the data files.
     n_jobs : int, default=1
-        Processes. Fits use one thread each.
+        Number of processes. Each fit uses one thread.
 
     Returns
     -------
@@ -207,13 +207,13 @@ def _wanted(name: str, chosen: list[str] | None, known: list[str]) -> bool:
 
 
 def run_one(key: tuple[str, int, int, str], data_dir: Path | None) -> Record:
-    """Fit one model on one task; a model that fails is recorded with its error.
+    """Fit one model on one task; the error of a model that fails is recorded.
 
-    ``seconds`` are those of the processor, for the fit and the predictions, so that a busy machine does not show.
+    ``seconds`` is the processor time of fit and prediction, which the load of the machine affects little.
     """
     task, n_rows, seed, model = key
     drawn = draw_task(task, n_rows, seed, data_dir)
-    importlib.import_module(MODELS[model].module)  # not part of the time
+    importlib.import_module(MODELS[model].module)  # before the measurement
     with threadpool_limits(limits=1):
         start = time.process_time()
         record = score(MODELS[model], seed, drawn)
@@ -225,7 +225,7 @@ def run_one(key: tuple[str, int, int, str], data_dir: Path | None) -> Record:
 
 
 def summarise(records: list[Record]) -> list[Record]:
-    """Means over seeds: one row per task, number of rows and model, the last result of each seed counting."""
+    """Means over seeds: one row per task, number of rows and model; the last result of each seed is used."""
     latest = {(r["rows"], r["task"], r["model"], r["seed"]): r for r in records if "error" not in r}
     groups: dict[tuple[int, str, str], list[Record]] = {}
     for (n_rows, task, model, _), record in sorted(latest.items(), key=lambda item: (*item[0][:2], item[0][3])):
@@ -240,7 +240,7 @@ def summarise(records: list[Record]) -> list[Record]:
 
 
 def write_tables(records: list[Record], out: Path) -> str:
-    """Write ``table.csv`` and ``table.md``; returns the latter."""
+    """Write ``table.csv`` and ``table.md``; return the latter."""
     table = summarise(records)
     with (out / "table.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -252,7 +252,7 @@ def write_tables(records: list[Record], out: Path) -> str:
 
 
 def _markdown(table: list[Record], n_rows: int) -> str:
-    """One table: models down, tasks across; the mean of MSE / variance of the training targets, best in bold."""
+    """Table with models as rows and tasks as columns: mean of MSE / variance of the training targets, best in bold."""
     table = [row for row in table if row["rows"] == n_rows]
     tasks = [family.name for family in _families(n_rows) if any(row["task"] == family.name for row in table)]
     cells = {(row["learner"], row["transform"], row["task"]): row for row in table}
@@ -311,7 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run with parsed options; the exit status."""
+    """Run with parsed options and return the exit status."""
     seeds, rows = (args.seeds[:QUICK_SEEDS], [FEW]) if args.quick else (args.seeds, args.rows)
     try:
         table = run(args.out, args.tasks, args.models, seeds, rows, args.data_dir, args.n_jobs)
@@ -323,7 +323,7 @@ def run_from_args(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line; the exit status."""
+    """Run from the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="softboost benchmark learners", description=__doc__)
     add_arguments(parser)
     return run_from_args(parser.parse_args(argv))

@@ -1,7 +1,7 @@
-"""Many series: what a model for each of them costs, and how the cost grows with their number.
+"""Many series: the cost of one model per series, and its growth with the number of series.
 
-Short random walks, one small model of fixed structure each, fitted on dask workers of this machine and forecast in this
-process. ``softboost benchmark many_series`` runs it. Needs dask and fugue (the extra ``distributed``).
+The series are short random walks, each with a small model of fixed structure, fitted on local dask workers and forecast
+in this process. Run it with ``softboost benchmark many_series``. Needs dask and fugue (the extra ``distributed``).
 """
 
 import argparse
@@ -27,7 +27,7 @@ ROWS, HORIZON = 40, 4
 
 
 def make_series(n_series: int, n_rows: int = ROWS) -> pd.DataFrame:
-    """Random walks as a long frame."""
+    """Random walks as a data frame in long format."""
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
@@ -39,7 +39,7 @@ def make_series(n_series: int, n_rows: int = ROWS) -> pd.DataFrame:
 
 
 def make_forecaster(engine: Any = None) -> Forecaster:
-    """Five trees of depth one on six lags of the differences, all steps by one model: nothing is left to choose."""
+    """A forecaster without selection: five trees of depth one on six lags of the differences."""
     model = SoftBoostRegressor(
         n_estimators=5,
         learning_rate=0.3,
@@ -63,7 +63,7 @@ def make_forecaster(engine: Any = None) -> Forecaster:
 
 
 def measure(client: Any, n_series: int) -> dict[str, Any]:
-    """Seconds of fitting and forecasting, processor time of the workers, and the largest memory of this process."""
+    """Seconds of fitting and forecasting, processor time of the workers, and peak memory of this process."""
     df = make_series(n_series)
     before = sum(client.run(time.process_time).values())
     start = time.perf_counter()
@@ -85,7 +85,7 @@ def measure(client: Any, n_series: int) -> dict[str, Any]:
 
 
 def _largest_memory() -> float:
-    """In gigabytes; NaN where the system does not say."""
+    """Peak memory in gigabytes; NaN if the system does not report it."""
     if importlib.util.find_spec("resource") is None:
         return float("nan")
     resource = importlib.import_module("resource")
@@ -101,7 +101,7 @@ def run(out: Path, sizes: Sequence[int], n_workers: int) -> str:
     distributed = importlib.import_module("distributed")
     records = []
     with distributed.Client(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as client:
-        measure(client, 64)  # workers import what they need
+        measure(client, 64)  # let the workers import their modules
         for n_series in tqdm(sorted(sizes), unit="size", file=sys.stderr):
             records.append(measure(client, n_series))
     out.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run with parsed options; the exit status."""
+    """Run with parsed options and return the exit status."""
     try:
         if min([*args.series, args.workers]) < 1:
             raise ValueError("--series and --workers must be 1 or more")

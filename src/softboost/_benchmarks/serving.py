@@ -1,10 +1,9 @@
-"""Predicting in a service: rows a second from several threads on one model, and how long one row takes.
+"""Serving: throughput of several threads that share a model, and latency of a single row.
 
-``softboost benchmark serving`` runs it; so does ``python -m softboost._benchmarks.serving``. Threads share one model
-and take whole requests; each request is predicted in one thread (``n_jobs=None``). ``x8`` is what eight threads get
-done relative to one, which a machine's processors limit, ``cost8`` the processor time of a row relative to one thread,
-which they do not. One row is timed from Python and, where the extra ``onnx`` is installed, in ONNX Runtime with one
-thread.
+Run it with ``softboost benchmark serving`` or ``python -m softboost._benchmarks.serving``. Each request is predicted in
+one thread (``n_jobs=None``). ``x8`` is the throughput of eight threads relative to one, which is limited by the number
+of processors. ``cost8`` is the processor time per row relative to one thread. The latency is measured in Python and, if
+the extra ``onnx`` is installed, in ONNX Runtime with one thread.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from softboost import SoftBoostRegressor
 from softboost._file.onnx import onnx_model
 
 THREADS = (1, 2, 4, 8)
-REQUESTS = (1, 100, 10_000)  # rows each
+REQUESTS = (1, 100, 10_000)  # rows per request
 N_COLUMNS = 50
 
 
 def models() -> dict[str, SoftBoostRegressor]:
-    """A chosen model, and one of many trees."""
+    """The default model and a model with many trees."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, N_COLUMNS))
     y = np.sin(2 * X[:, 0]) + np.abs(X[:, 1]) * X[:, 2] + 0.1 * rng.normal(size=200)
     many = SoftBoostRegressor(200, 0.1, 3, leaves="linear", feature_transform=None, init="constant")
-    return {"chosen": SoftBoostRegressor().fit(X, y), "200 trees of depth 3": many.fit(X, y)}
+    return {"default": SoftBoostRegressor().fit(X, y), "200 trees of depth 3": many.fit(X, y)}
 
 
 def throughput(model: SoftBoostRegressor, n_rows: int, n_threads: int, seconds: float) -> tuple[float, float]:
-    """Rows a second that so many threads predict together, in requests of ``n_rows``, and processor time of a row."""
+    """Rows per second of ``n_threads`` threads together, with requests of ``n_rows``, and processor time per row."""
     rows = np.random.default_rng(1).normal(size=(n_rows, N_COLUMNS))
     model.predict(rows)
     counts, start, stop = [0] * n_threads, threading.Barrier(n_threads + 1), threading.Event()
@@ -66,7 +65,7 @@ def throughput(model: SoftBoostRegressor, n_rows: int, n_threads: int, seconds: 
 
 
 def latency(work: Callable[[], Any], seconds: float) -> float:
-    """Median microseconds of a call."""
+    """Median duration of a call in microseconds."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     work()
@@ -78,7 +77,7 @@ def latency(work: Callable[[], Any], seconds: float) -> float:
 
 
 def in_onnx_runtime(model: SoftBoostRegressor) -> Callable[[Any], Any] | None:
-    """The model in ONNX Runtime, one thread; None where that is not installed."""
+    """The model in ONNX Runtime with one thread; None if it is not installed."""
     if not all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
         return None
     import onnxruntime
@@ -92,7 +91,7 @@ def in_onnx_runtime(model: SoftBoostRegressor) -> Callable[[Any], Any] | None:
 
 
 def run(out: Path, seconds: float) -> str:
-    """Measure, write ``threads.csv`` and ``one_row.csv``; both as text."""
+    """Measure, write ``threads.csv`` and ``one_row.csv``, and return both as text."""
     fitted = models()
     threads, one_row = [], []
     for name, model in fitted.items():
@@ -130,11 +129,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command-line parser."""
     parser.add_argument("--out", type=Path, default=Path(".serving"), help="folder of the tables (%(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each measurement (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of a second each")
+    parser.add_argument("--quick", action="store_true", help="a tenth of a second per measurement")
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run with parsed options; the exit status."""
+    """Run with parsed options and return the exit status."""
     if not args.seconds > 0:
         print(f"error: --seconds must be above 0, got {args.seconds}", file=sys.stderr)
         return 2
@@ -143,7 +142,7 @@ def run_from_args(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line; the exit status."""
+    """Run from the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="softboost benchmark serving", description=__doc__)
     add_arguments(parser)
     return run_from_args(parser.parse_args(argv))

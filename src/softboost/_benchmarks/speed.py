@@ -1,4 +1,4 @@
-"""Speed: softboost beside LightGBM, in one run and in turn, so that a busy moment of the machine meets both."""
+"""Speed: softboost and LightGBM, measured alternately in one run, so that load of the machine affects both."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = ["SECTIONS", "add_arguments", "run", "run_from_args"]
 
 Array = NDArray[Any]
 Record = dict[str, Any]
-PAPER_SECONDS = 190.0  # one fit of 96 rows by the authors' scripts
+PAPER_SECONDS = 190.0  # one fit of 96 rows with the authors' scripts
 N_ROWS, N_COLUMNS = 100, 50
 PACKAGES = ("softboost", "numpy", "scikit-learn", "lightgbm", "joblib")
 
 
 def in_turn(work: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of every repeat of each function; one repeat runs each once. A first round warms up."""
+    """Seconds of every repeat of each function; a repeat runs each function once, after one warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for function in work.values():
         function()
@@ -55,7 +55,7 @@ def in_turn(work: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[
 
 
 def compare(measure: str, seconds: dict[str, list[float]], ours: str, other: str, target: float | None) -> Record:
-    """Median time of both, and the median of the ratios within a repeat."""
+    """Median times of both, and the median of the ratios within a repeat."""
     ratio = statistics.median(a / b for a, b in zip(seconds[ours], seconds[other], strict=True))
     return {
         "measure": measure,
@@ -75,7 +75,7 @@ def paper_rows(n_rows: int = N_ROWS, seed: int = 0) -> tuple[Array, Array]:
 
 
 def made_rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[Array, Array]:
-    """Five columns that matter, one product of two among them, and noise."""
+    """Rows with five relevant columns, one product of two of them, and noise."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, n_columns))
     y = X[:, :5] @ [1.0, 0.7, 0.5, 0.3, 0.2] + np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(n_rows)
@@ -83,7 +83,7 @@ def made_rows(n_rows: int, n_columns: int, seed: int = 0) -> tuple[Array, Array]
 
 
 def lightgbm(n_jobs: int = 1, **params: Any) -> Any:
-    """LightGBM at its defaults."""
+    """LightGBM with default parameters."""
     from lightgbm import LGBMRegressor
 
     return LGBMRegressor(n_jobs=n_jobs, verbose=-1, **params)
@@ -115,7 +115,7 @@ def fixed_structure(X: Array, y: Array) -> dict[str, Any]:
 
 
 def measure_fit(quick: bool) -> list[Record]:
-    """One fit of 100 x 50, fixed and chosen."""
+    """One fit of 100 x 50, with fixed parameters and with model selection."""
     X, y = paper_rows()
     params = fixed_structure(X, y)
     repeats = 5 if quick else 41
@@ -137,7 +137,7 @@ def measure_fit(quick: bool) -> list[Record]:
 
 
 def _torch_records(X: Array, y: Array, quick: bool) -> list[Record]:
-    """The paper's algorithm here and in eager PyTorch, with the same rounds and steps."""
+    """The paper's algorithm in softboost and in eager PyTorch, with the same rounds and steps."""
     if importlib.util.find_spec("torch") is None:
         return []
     rounds = 1 if quick else 5
@@ -153,7 +153,7 @@ def _torch_records(X: Array, y: Array, quick: bool) -> list[Record]:
 
 
 def measure_grid_search(quick: bool) -> list[Record]:
-    """The default against LightGBM's grid search of the paper, as scikit-learn runs it."""
+    """The default against the paper's grid search of LightGBM in scikit-learn."""
     grid = {
         "n_estimators": (50, 100) if quick else TunedLightGBM.n_trees,
         "learning_rate": TunedLightGBM.learning_rates,
@@ -172,7 +172,7 @@ def measure_grid_search(quick: bool) -> list[Record]:
 
 
 def measure_predict(quick: bool) -> list[Record]:
-    """One row, and many."""
+    """Prediction of one row and of many rows."""
     X, y = paper_rows()
     ours = SoftBoostRegressor().fit(*made_rows(N_ROWS, N_COLUMNS))
     other = lightgbm(n_estimators=100).fit(X, y)
@@ -187,7 +187,7 @@ def measure_predict(quick: bool) -> list[Record]:
 
 
 def measure_q(quick: bool) -> list[Record]:
-    """What learning Q costs: BSDT-Q over BSDT at equal rounds and steps."""
+    """Cost of learning Q: time of BSDT-Q over BSDT with equal rounds and steps."""
     records = []
     for n_rows in (100,) if quick else (100, 1_000):
         X, y = made_rows(n_rows, N_COLUMNS)
@@ -225,7 +225,7 @@ def measure_many(quick: bool) -> list[Record]:
 
 
 class _Maker:
-    """Makes the estimator in the process that fits it."""
+    """Creates the estimator in the process that fits it."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -239,7 +239,7 @@ def _fit_one(make: Callable[[], Any], X: Array, y: Array) -> float:
 
 
 def measure_growth(quick: bool) -> list[Record]:
-    """Time of a default fit as rows and columns grow: slopes on a log-log plot, and the largest fit's memory."""
+    """Growth of the default's fit time with rows and columns: log-log slopes, and the memory of the largest fit."""
     rows = (100, 200) if quick else (1_000, 10_000, 100_000, 1_000_000)
     columns = (10, 20) if quick else (10, 50, 250, 1_000, 2_000)
     points = [("rows", n, n, N_COLUMNS) for n in rows] + [("columns", d, rows[0], d) for d in columns]
@@ -284,7 +284,7 @@ def measure_growth(quick: bool) -> list[Record]:
 
 
 def _in_own_process(n_rows: int, n_columns: int, n_jobs: int) -> Record:
-    """Seconds and peak memory of one fit of each library, in a process of its own."""
+    """Seconds and peak memory of one fit of each library, in a separate process."""
     code = f"from softboost._benchmarks.speed import one_fit; one_fit({n_rows}, {n_columns}, {n_jobs})"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     found: Record = json.loads(done.stdout)
@@ -313,7 +313,7 @@ def one_fit(n_rows: int, n_columns: int, n_jobs: int) -> None:
 
 
 def _peak_memory(reset: bool = False) -> int:
-    """Peak resident memory of this process in bytes; with ``reset`` counted anew from now (Linux)."""
+    """Peak resident memory of this process in bytes; ``reset`` restarts the measurement (Linux)."""
     if reset:
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
@@ -353,7 +353,7 @@ SECTIONS: dict[str, Callable[[bool], list[Record]]] = {
 
 
 def environment() -> Record:
-    """What was run on what."""
+    """Versions and machine."""
     return {
         "versions": {name: version(name) for name in PACKAGES},
         "python": platform.python_version(),
@@ -370,7 +370,7 @@ def run(out: Path, sections: Sequence[str], quick: bool) -> str:
     out.mkdir(parents=True, exist_ok=True)
     path = out / "speed.json"
     result: Record = {"environment": environment(), "sections": {}}
-    if path.exists():  # sections not asked for stay as they were
+    if path.exists():  # keep the results of other sections
         result["sections"] = json.loads(path.read_text(encoding="utf-8"))["sections"]
     for name in tqdm(sections, unit="section", file=sys.stderr):
         with threadpool_limits(limits=1):
@@ -383,11 +383,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command-line parser."""
     parser.add_argument("--out", type=Path, default=Path(".speed"), help="folder of the results (%(default)s)")
     parser.add_argument("--sections", nargs="+", default=list(SECTIONS), metavar="NAME", help="only these sections")
-    parser.add_argument("--quick", action="store_true", help="small sizes, few repeats: does it run at all")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few repeats, to check that it runs")
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run with parsed options; the exit status."""
+    """Run with parsed options and return the exit status."""
     try:
         print(run(args.out, args.sections, args.quick))
     except ValueError as error:

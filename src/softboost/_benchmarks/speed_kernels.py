@@ -1,4 +1,4 @@
-"""How near the kernels come to what the machine can do: arithmetic per second beside that of a matrix product."""
+"""Arithmetic throughput of the kernels, relative to a matrix product on the same machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _peak(least: float) -> float:
 
 
 def measure_kernels(quick: bool) -> list[Record]:
-    """Operations and bytes of one call of each hot loop, its time, and its share of a matrix product's speed."""
+    """Operations, bytes and time of one call of each kernel, and its speed relative to a matrix product."""
     least = 0.02 if quick else 0.5
     records = []
     peak = _peak(least)
@@ -75,7 +75,7 @@ def _cases() -> list[tuple[str, float, float, Callable[[], Any]]]:
     # two products of the gates with the samples, sigmoids, memberships and their gradients, Adam
     step = 4 * nodes * d * n + nodes * n * (EXP + 6) + leaves * n * 8 + 12 * nodes * d
     with_q = step + 6 * nodes * d * d + 12 * d * d
-    touched = 8.0 * (2 * d * n + 8 * leaves * n)  # both layouts of x and the scratch of one block: in the cache
+    touched = 8.0 * (2 * d * n + 8 * leaves * n)  # both layouts of x and the scratch memory of one block, in the cache
     cases = [
         ("100 joint steps on a tree of depth 3, 100 x 50", steps * step, touched, joint("identity", np.zeros(0))),
         (

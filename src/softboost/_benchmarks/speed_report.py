@@ -1,4 +1,4 @@
-"""The results of the speed benchmark as a table and a picture."""
+"""The results of the speed benchmark as a table and a plot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Record = dict[str, Any]
 
 
 def write_report(result: Record, out: Path) -> str:
-    """Write speed.md and, where growth was measured, growth.png; return the table in Markdown."""
+    """Write speed.md and, if growth was measured, growth.png; return the table in Markdown."""
     records = [record for section in result["sections"].values() for record in section]
     lines = ["| measure | softboost | other | ratio | target | met |", "|---|---|---|---|---|---|"]
     lines += [_line(record) for record in records]

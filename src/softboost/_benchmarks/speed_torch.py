@@ -1,4 +1,4 @@
-"""The paper's algorithm in eager PyTorch, as one would write it first: what the kernel is compared with."""
+"""A straightforward implementation of the paper's algorithm in eager PyTorch, for comparison with the kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fit_eagerly(
     transform_learning_rate: float = 0.02,
     seed: int = 0,
 ) -> float:
-    """Boost soft trees with a square Q, trees and Q moved together by Adam; the final training error."""
+    """Boost soft trees with a square Q, updating trees and Q jointly by Adam; return the final training error."""
     import torch
 
     threads = torch.get_num_threads()

@@ -1,8 +1,8 @@
 """Streams: progressive validation of OnlineSoftBoostRegressor against river's regressors, and against refitting.
 
-Three tables: the error on the regression streams that come with river, with the time a step takes; the time a step
-takes with 50 features; and the error next to that of a SoftBoostRegressor fitted from scratch to all rows before.
-``softboost benchmark streams`` runs it; so does ``python -m softboost._benchmarks.streams``. Needs river.
+There are three tables: error and time per step on the regression streams bundled with river; time per step with 50
+features; and the error compared with a SoftBoostRegressor that is refitted to all earlier rows. Run it with
+``softboost benchmark streams`` or ``python -m softboost._benchmarks.streams``. Needs river.
 """
 
 import argparse
@@ -26,9 +26,9 @@ STEPS, QUICK_STEPS = 5000, 300
 REFIT_ROWS, REFIT_EVERY, REFIT_START = 500, 10, 100
 WIDE_ROWS, WIDE_COLUMNS = 2000, 50
 SUBJECT = "softboost"
-SEEDS = (42, 43, 44)  # of generated streams; the tables that are not averages take the first
+SEEDS = (42, 43, 44)  # seeds of generated streams; tables that are not averages use the first
 ROW = tuple[dict[str, Any], float]
-Stream = Callable[..., Iterable[ROW]]  # of the number of rows and the seed
+Stream = Callable[..., Iterable[ROW]]  # function of the number of rows and the seed
 
 
 def _river(module: str) -> Any:
@@ -40,7 +40,7 @@ def _synthetic(name: str, **kwargs: Any) -> Stream:
 
 
 def _drifting(kind: str, *shares: float, width: float | None = None) -> Stream:
-    """Friedman's function with changes at shares of the stream."""
+    """Friedman's function with drifts at the given shares of the stream."""
 
     def rows(n: int, seed: int = SEEDS[0]) -> Iterable[ROW]:
         gradual = {} if width is None else {"transition_window": int(width * n)}
@@ -51,7 +51,7 @@ def _drifting(kind: str, *shares: float, width: float | None = None) -> Stream:
 
 
 def _bundled(name: str) -> Stream:
-    # read to its end, so that the file is closed
+    # read to the end, so that the file is closed
     return lambda n, seed=SEEDS[0]: list(getattr(_river("datasets"), name)())[:n]
 
 
@@ -71,7 +71,7 @@ STREAMS: dict[str, Stream] = {
 
 
 def _prepared(model: Any) -> Any:
-    """A river model behind a scaler and one-hot texts; its trees have linear leaves, which need both."""
+    """A river model preceded by a scaler and one-hot encoding, which the linear leaves of its trees need."""
     compose, preprocessing = _river("compose"), _river("preprocessing")
     text = compose.SelectType(str) | preprocessing.OneHotEncoder()
     return (text + (compose.SelectType(int, float) | preprocessing.StandardScaler())) | model
@@ -86,7 +86,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def plain(x: dict[str, Any]) -> dict[str, Any]:
-    """A row as all models get it here: names as text, dates as numbers, since river's models need that."""
+    """A row in the form that river's models need: names as strings, dates as numbers."""
     out = {}
     for name, value in x.items():
         if isinstance(value, datetime):
@@ -99,7 +99,7 @@ def plain(x: dict[str, Any]) -> dict[str, Any]:
 
 
 def progressive(model: Any, rows: Iterable[ROW]) -> dict[str, float]:
-    """Predict, then learn, row by row: mean absolute error, root of the mean squared error, milliseconds a row."""
+    """Progressive validation: mean absolute error, root mean squared error, milliseconds per row."""
     errors, seconds = [], []
     for x, y in rows:
         start = time.process_time()
@@ -118,7 +118,7 @@ def progressive(model: Any, rows: Iterable[ROW]) -> dict[str, float]:
 
 
 def wide_rows(n_rows: int, n_columns: int = WIDE_COLUMNS) -> list[ROW]:
-    """A smooth function of four of many normal columns, with noise."""
+    """Rows of a smooth function of four of many normal columns, with noise."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, n_columns))
     y = X[:, 0] + np.sin(2 * X[:, 1]) * X[:, 2] + np.abs(X[:, 3]) + 0.3 * rng.normal(size=n_rows)
@@ -126,7 +126,7 @@ def wide_rows(n_rows: int, n_columns: int = WIDE_COLUMNS) -> list[ROW]:
 
 
 def against_refits(name: str, n_rows: int) -> dict[str, Any]:
-    """Errors and times of the online model, and of fitting from scratch to all rows before; mean over draws."""
+    """Errors and times of the online model and of refits to all earlier rows; mean over draws."""
     draws = [_against_refits([(plain(x), y) for x, y in STREAMS[name](n_rows, seed)]) for seed in SEEDS]
     errors = np.array([draw[0] for draw in draws])
     online, refit = errors.mean(axis=0)
@@ -145,7 +145,7 @@ def against_refits(name: str, n_rows: int) -> dict[str, Any]:
 
 
 def _against_refits(rows: list[ROW]) -> tuple[Any, Any]:
-    """Mean absolute errors at every tenth row, and seconds of learning a row and of a fit."""
+    """Mean absolute errors at every tenth row, and seconds per learned row and per refit."""
     model = MODELS[SUBJECT]()
     names = sorted({(k, v if isinstance(v, str) else None) for x, _ in rows for k, v in x.items()}, key=str)
     X = np.array([[float(x[k]) if v is None else float(x[k] == v) for k, v in names] for x, _ in rows])
@@ -156,7 +156,7 @@ def _against_refits(rows: list[ROW]) -> tuple[Any, Any]:
             start = time.process_time()
             batch = SoftBoostRegressor().fit(X[:t], y[:t])
             seconds.append(time.process_time() - start)
-            # the next rows, all of them unseen by both: less noise than one row a refit
+            # several new rows per refit give less noise than one
             ahead = slice(t, t + REFIT_EVERY)
             online = np.array([model.predict_one(row) for row, _ in rows[ahead]])
             errors.append([np.abs(online - y[ahead]).mean(), np.abs(batch.predict(X[ahead]) - y[ahead]).mean()])
@@ -169,9 +169,9 @@ def _against_refits(rows: list[ROW]) -> tuple[Any, Any]:
 def run(
     out: Path, streams: Sequence[str], models: Sequence[str], steps: int, refit_streams: Sequence[str], refit_rows: int
 ) -> str:
-    """Run what is asked for, write the tables as CSV and return them in Markdown."""
+    """Run the selected parts, write the tables as CSV and return them in Markdown."""
     if importlib.util.find_spec("river") is None:
-        raise ValueError("river is not installed, and the streams come with it; pip install 'softboost[river]'")
+        raise ValueError("river, which provides the streams, is not installed; pip install 'softboost[river]'")
     for kind, asked, known in (("stream", [*streams, *refit_streams], STREAMS), ("model", models, MODELS)):
         unknown = [name for name in asked if name not in known]
         if unknown:
@@ -207,17 +207,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--streams", nargs="*", default=list(STREAMS), metavar="NAME", help="only these streams")
     parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="NAME", help="only these models")
-    parser.add_argument("--steps", type=int, default=STEPS, help="most rows of a stream (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=STEPS, help="maximum rows per stream (default: %(default)s)")
     refitted = ["Friedman", "Planes2D", "Mv"]
     parser.add_argument(
         "--refits", nargs="*", default=refitted, metavar="NAME", help="streams to refit on (default: %(default)s)"
     )
     parser.add_argument("--refit-rows", type=int, default=REFIT_ROWS, help="rows of these (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} rows a stream, no refits")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} rows per stream, no refits")
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run with parsed options; the exit status."""
+    """Run with parsed options and return the exit status."""
     steps, refits = (QUICK_STEPS, []) if args.quick else (args.steps, args.refits)
     try:
         print(run(args.out, args.streams, args.models, steps, refits, args.refit_rows))
@@ -228,7 +228,7 @@ def run_from_args(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line; the exit status."""
+    """Run from the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="softboost benchmark streams", description=__doc__)
     add_arguments(parser)
     return run_from_args(parser.parse_args(argv))

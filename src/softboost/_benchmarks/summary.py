@@ -28,21 +28,21 @@ class FamilyRow:
     ----------
     family : str
     n_tasks : int
-        Tasks of the family that are compared.
+        Number of tasks that are compared.
     means : dict
         Mean relative MSE of each model that ran on all of these tasks.
     partial : dict
-        The same for models that ran on some of them only; they are not compared.
+        The same for models that ran only on some tasks; they are not compared.
     best_peer : str
         The peer with the smallest mean, chosen in hindsight.
     ratio : float
-        Mean of softboost by mean of the best peer; NaN without softboost.
+        Mean of softboost divided by the mean of the best peer; NaN without softboost.
     interval : tuple of float
         Bootstrap interval of the ratio over tasks, 95 percent.
     median_ratio : float
         Median over tasks of the ratio to the best peer.
     wins, ties, losses : int
-        Tasks where softboost is better than the best peer, within one percent of it, and worse.
+        Number of tasks where softboost is better than the best peer, within one percent of it, and worse.
     """
 
     family: str
@@ -60,7 +60,7 @@ class FamilyRow:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks over families, and by how much two must differ."""
+    """Mean ranks over families and their critical difference."""
 
     mean_rank: dict[str, float]
     n_families: int
@@ -69,14 +69,14 @@ class Ranks:
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """Read the results of a run; of several lines on the same fit the last one holds."""
+    """Read the results of a run; the last of several lines on the same fit is used."""
     if not path.is_file():
         return []
     records: dict[tuple[str, int, str], dict[str, Any]] = {}
     for line in path.read_text().splitlines():
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:  # a line cut short when a run was stopped
+        except json.JSONDecodeError:  # an incomplete line of an interrupted run
             continue
         records[record["family"], record["seed"], record["model"]] = record
     return list(records.values())
@@ -97,13 +97,13 @@ def scores_by_family(records: Iterable[dict[str, Any]]) -> dict[str, Scores]:
             continue
         family, seed = record["family"], record["seed"]
         if digests.setdefault((family, seed), record["task"]) != record["task"]:
-            raise ValueError(f"results of {family}, seed {seed}, come from different data: start a new folder")
+            raise ValueError(f"results of {family}, seed {seed}, come from different data; use a new folder")
         scores.setdefault(family, {}).setdefault(record["model"], {})[seed] = record["relative_mse"]
     return scores
 
 
 def summarise_family(family: str, scores: Scores) -> FamilyRow:
-    """Compare the models of one family on the tasks softboost ran on (without softboost: on all tasks)."""
+    """Compare the models of one family on the tasks of softboost (on all tasks if softboost did not run)."""
     seeds = sorted(scores[SUBJECT]) if SUBJECT in scores else sorted(set().union(*scores.values()))
     complete = {name: values for name, values in scores.items() if set(seeds) <= set(values)}
     means = {name: float(np.mean([values[s] for s in seeds])) for name, values in complete.items()}
@@ -130,14 +130,14 @@ def win_tie_loss(ours: FloatArray, theirs: FloatArray) -> tuple[int, int, int]:
 
 
 def bootstrap_ratio(ours: FloatArray, theirs: FloatArray, n_samples: int = 2000) -> tuple[float, float]:
-    """Interval of the ratio of two means when tasks are drawn again, 95 percent."""
+    """Bootstrap interval of the ratio of two means over tasks, 95 percent."""
     rows = np.random.default_rng(0).integers(0, len(ours), (n_samples, len(ours)))
     low, high = np.quantile(ours[rows].mean(axis=1) / theirs[rows].mean(axis=1), [0.025, 0.975])
     return float(low), float(high)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Geometric mean; NaN of nothing."""
+    """Geometric mean; NaN for no values."""
     return float(np.exp(np.mean(np.log(values)))) if len(values) else math.nan
 
 
@@ -175,7 +175,7 @@ def write_tables(results: Path, out: Path, families: Iterable[str] = FAMILIES) -
     out : Path
         Folder of the tables.
     families : iterable of str, default=all
-        Families to show: whoever runs the development families does not see the results of those kept aside.
+        Families to show; a run of the development families does not show results of held-out families.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def _models(rows: Sequence[FamilyRow]) -> list[str]:
 
 
 def csv_rows(rows: Sequence[FamilyRow]) -> list[list[str]]:
-    """One row per family with all numbers, and a header."""
+    """A header and one row per family with all numbers."""
     models = _models(rows)
     comparison = ["best_peer", "ratio", "ratio_low", "ratio_high", "median_ratio", "wins", "ties", "losses"]
     table = [["family", "split", "n_tasks", *models, *comparison]]

@@ -1,4 +1,4 @@
-"""Synthetic families: the nine of the design that need no data, and the harder ones around them."""
+"""Synthetic families."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def regression(
     Parameters
     ----------
     response : callable
-        Gives the noise-free target of all rows, and how many of the first columns it used.
+        Returns the noise-free target of all rows and the number of relevant columns, which are the first ones.
     n_train, n_features : int
     noise : float
         Standard deviation of the noise in training and test targets.
@@ -91,7 +91,7 @@ def dense_index(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, in
 
 
 def steps(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Axis-aligned steps: three alone, and one box on two more columns."""
+    """Axis-aligned steps: three on single columns, and one box on two further columns."""
     above = X[:, :5] > rng.uniform(-0.4, 0.4, 5)
     height = rng.uniform(1.0, 2.0, 4) * rng.choice([-1.0, 1.0], 4)
     return above[:, :3] @ height[:3] + height[3] * (above[:, 3] & above[:, 4]), 5
@@ -103,12 +103,12 @@ def pure_noise(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int
 
 
 def interaction_with_main_effects(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Product of two columns, with both of them."""
+    """Product of two columns plus both columns."""
     return X[:, 0] + X[:, 1] + 1.5 * X[:, 0] * X[:, 1], 2
 
 
 def pure_interaction(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Product of two columns: neither shows by itself."""
+    """Product of two columns; neither has an effect alone."""
     return X[:, 0] * X[:, 1], 2
 
 
@@ -131,7 +131,7 @@ def linear_with_threshold(X: FloatArray, rng: np.random.Generator) -> tuple[Floa
 
 
 def dense_additive(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
-    """Every column acts, by a hinge, a soft step or a line."""
+    """Every column has an effect: a hinge, a soft step or a line."""
     shapes = np.stack([np.maximum(X, 0), np.tanh(2 * X), X])
     kind = rng.integers(0, 3, X.shape[1])
     return shapes[kind, :, np.arange(X.shape[1])].T @ rng.normal(0, 1, X.shape[1]), X.shape[1]
@@ -145,7 +145,7 @@ def sine_index(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int
 def heavy_tails(degrees: float, scale: float, noisy_test: bool) -> Generator:
     """Sparse linear, 60 rows and 100 columns, with Student noise.
 
-    With 2 degrees of freedom the noise has no variance, so test targets are left without noise.
+    With 2 degrees of freedom the variance of the noise is infinite, so the test targets have no noise.
     """
 
     def draw(draw: Draw) -> Task:
@@ -169,7 +169,7 @@ def _lag_task(series: FloatArray, n_lags: int, n_train: int, relevant: list[int]
 
 
 def threshold_autoregression(draw: Draw) -> Task:
-    """Two autoregressions, the second lag tells which; 50 lags as columns."""
+    """Two autoregressions, selected by the second lag; 50 lags as columns."""
     n_lags, n_train, burn_in = 50, 100, 200
     noise = 0.3 * draw.rng.standard_normal(burn_in + n_lags + n_train + N_TEST)
     y = np.zeros(len(noise))

@@ -1,4 +1,4 @@
-"""Families made of real tables that scikit-learn and statsmodels carry: a few training rows, the others to test."""
+"""Families of real tables from scikit-learn and statsmodels, with few training rows."""
 
 import functools
 from collections.abc import Callable
@@ -19,9 +19,9 @@ def table(load: Callable[[], tuple[FloatArray, FloatArray]], n_train: int, produ
     Parameters
     ----------
     load : callable
-        Gives the columns and the target of all rows.
+        Returns the columns and the target of all rows.
     n_train : int
-        Training rows; at most 400 of the others are test rows.
+        Number of training rows; at most 400 of the other rows are test rows.
     products : bool, default=False
         Append all squares and pairwise products of the columns, standardised by the training rows.
     """
@@ -50,7 +50,7 @@ def with_products(task: Task) -> Task:
 
 
 def with_noise_columns(generator: Generator, n_columns: int) -> Generator:
-    """Append columns of Gaussian noise, scaled like the first column, to a generator's tasks."""
+    """Append columns of Gaussian noise, scaled like the first column, to the tasks of a generator."""
 
     def draw(draw: Draw) -> Task:
         task = generator(draw)

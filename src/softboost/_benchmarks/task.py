@@ -1,4 +1,4 @@
-"""What one benchmark task is: training rows, test rows, and where they came from."""
+"""A benchmark task: training rows, test rows and their origin."""
 
 import hashlib
 import zlib
@@ -14,7 +14,7 @@ FloatArray = NDArray[np.float64]
 
 
 class MissingDataError(RuntimeError):
-    """A family cannot be drawn here: its package or its data file is absent."""
+    """Raised if the package or the data file of a family is missing."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Task:
     X_train, y_train : ndarray of shape (n_train, n_features) and (n_train,)
     X_test, y_test : ndarray of shape (n_test, n_features) and (n_test,)
     naive_column : int or None
-        Column that holds the last value of the target, where the rows are a series.
+        Column with the last value of the target, if the rows are a series.
     metadata : dict
-        Where the rows came from. ``relevant`` lists the columns that matter, where known; ``train_rows`` and
-        ``test_rows`` number the rows in their source (in a series: the time of the target).
+        Origin of the rows. ``relevant`` lists the relevant columns, if known; ``train_rows`` and ``test_rows`` are the
+        indices of the rows in their source (in a series, the time of the target).
     """
 
     X_train: FloatArray
@@ -40,7 +40,7 @@ class Task:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def digest(self) -> str:
-        """Eight hex digits that identify the numbers of this task, blind to the last bits of each."""
+        """Eight hex digits that identify the numbers of this task, ignoring their last bits."""
         arrays = (self.X_train, self.y_train, self.X_test, self.y_test)
         sums = [float(array.ravel() @ np.linspace(1, 2, array.size)) for array in arrays]
         shapes = [array.shape for array in arrays]
@@ -48,7 +48,7 @@ class Task:
         return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:8]
 
     def permuted(self, order: NDArray[np.intp]) -> "Task":
-        """Return the same task with column ``order[j]`` moved to place ``j``."""
+        """Return the same task with column ``order[j]`` moved to position ``j``."""
         place = np.argsort(order)
         metadata = dict(self.metadata)
         if "relevant" in metadata:
@@ -65,7 +65,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Draw:
-    """What a generator may use to draw one task."""
+    """Inputs of a generator for one task: random numbers, seed and data folder."""
 
     rng: np.random.Generator
     seed: int
@@ -77,25 +77,25 @@ Generator = Callable[[Draw], Task]
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of task, of which every seed gives another one.
+    """A kind of task; every seed draws another instance.
 
     Parameters
     ----------
     name : str
     generator : callable
-        Draws a task. Its columns are shuffled afterwards, always, so it may put the relevant ones first.
+        Draws a task. Its columns are always shuffled afterwards, so the relevant ones may come first.
     rows : tuple of int
         Smallest and largest number of training rows.
     columns : int
         Number of columns.
     split : {"dev", "heldout"}
-        Held-out families are not looked at while the default is being developed.
+        Defaults are developed on ``"dev"``; docs/benchmarks.md lists the held-out families that were consulted.
     about : str
-        The problem in one line.
+        Description in one line.
     core : bool, default=False
         One of the nine families of the design.
     draws : int, default=1
-        Tasks per seed: families whose tasks differ much (another series each time) take more than one.
+        Number of tasks per seed; more than one for families whose tasks vary strongly, such as single series.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Family:
         Raises
         ------
         MissingDataError
-            If the data of the family is not on this machine.
+            If the data of the family are not available.
         """
         salt = zlib.crc32(self.name.encode())
         task = self.generator(Draw(np.random.default_rng([salt, seed]), seed, data_dir))

@@ -1,7 +1,7 @@
-"""The paper's experiments: every table and figure beside the paper's numbers and beside what simple methods give.
+"""The paper's experiments: every table and figure, compared with the published numbers and with simple methods.
 
-``softboost reproduce`` runs them, as does ``python -m softboost._paper``. Settings and the paper's own numbers are
-data, in ``config``.
+Run them with ``softboost reproduce`` or ``python -m softboost._paper``. The settings and the published numbers are in
+``config``.
 """
 
 from .command import add_arguments, main, run_from_args

@@ -1,4 +1,4 @@
-"""The command ``softboost reproduce``: which experiments to run, where the results go, and what is written."""
+"""The command ``softboost reproduce``: runs experiments and writes tables, figures and a report."""
 
 import argparse
 import sys
@@ -24,28 +24,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT_OUT,
         metavar="DIR",
-        help="folder for tables, figures and report.html (default: %(default)s); a run that was stopped goes on there",
+        help="folder for tables, figures and report.html (default: %(default)s); an interrupted run resumes there",
     )
     parser.add_argument(
         "--data-dir",
         type=Path,
         metavar="DIR",
-        help="folder of the data files (default: SOFTBOOST_DATA, else they are downloaded)",
+        help="folder of the data files (default: SOFTBOOST_DATA, otherwise they are downloaded)",
     )
-    parser.add_argument("--quick", action="store_true", help="a smaller version of everything, in two minutes")
+    parser.add_argument("--quick", action="store_true", help="a reduced version of all experiments, two minutes")
     parser.add_argument(
         "--n-jobs",
         type=int,
         default=-1,
         metavar="N",
-        help="processes (default: all cores); results do not depend on it",
+        help="processes (default: all cores); does not affect the results",
     )
-    parser.add_argument("--config", type=Path, metavar="DIR", help="folder with settings in place of the package's own")
+    parser.add_argument("--config", type=Path, metavar="DIR", help="folder with other settings")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
 
 
 class MissingPartError(RuntimeError):
-    """Something that was asked for by name cannot be made here."""
+    """Raised if a requested part cannot be produced."""
 
 
 def run(
@@ -57,23 +57,23 @@ def run(
     config: Path | None = None,
     quiet: bool = True,
 ) -> Outcome:
-    """Run experiments, skipping what is done, and write their tables, figures and the report.
+    """Run experiments, skip existing results, and write tables, figures and the report.
 
     Parameters
     ----------
     what : {"all", "table1", "table2", "figure1", "figure2", "overhead"}
     out : Path
-        Folder of ``results.jsonl`` (one line for each fit), the tables, the figures and ``report.html``.
+        Folder of ``results.jsonl`` (one line per fit), the tables, the figures and ``report.html``.
     data_dir : Path or None, default=None
         As in :func:`softboost.datasets.find_file`.
     quick : bool, default=False
-        The smaller version that the settings describe.
+        Run the reduced version defined in the settings.
     n_jobs : int, default=-1
-        Processes; -1 uses all cores.
+        Number of processes; -1 uses all cores.
     config : Path or None, default=None
-        Folder with settings that replace the package's.
+        Folder with settings that replace those of the package.
     quiet : bool, default=True
-        No progress bar.
+        Show no progress bar.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def run(
 
 
 def _plan(what: str, outcome: Outcome, data_dir: Path | None) -> "dict[str, list[Unit]]":
-    """Units of each part that is asked for."""
+    """Units of each requested part."""
     from . import overhead, table1, table2  # noqa: PLC0415
 
     settings = outcome.settings
@@ -121,7 +121,7 @@ def _plan(what: str, outcome: Outcome, data_dir: Path | None) -> "dict[str, list
 
 
 def _write(what: str, outcome: Outcome) -> None:
-    """Tables and figures from records."""
+    """Write tables and figures from the records."""
     from . import figures, overhead, table1, table2  # noqa: PLC0415
 
     settings, records, out = outcome.settings, outcome.records, outcome.out
@@ -151,7 +151,7 @@ def _write(what: str, outcome: Outcome) -> None:
 
 
 def run_from_args(args: argparse.Namespace) -> int:
-    """Run with parsed options; the exit status."""
+    """Run with parsed options and return the exit status."""
     try:
         outcome = run(args.what, args.out, args.data_dir, args.quick, args.n_jobs, args.config, args.quiet)
     except MissingPartError as error:
@@ -169,7 +169,7 @@ def run_from_args(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m softboost._paper``; the exit status."""
+    """Run ``python -m softboost._paper`` and return the exit status."""
     parser = argparse.ArgumentParser(prog="softboost reproduce", description="The paper's tables and figures.")
     add_arguments(parser)
     return run_from_args(parser.parse_args(argv))

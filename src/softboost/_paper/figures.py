@@ -1,4 +1,4 @@
-"""Figures 1 and 2: cumulative error over time, as the paper's footnote defines it."""
+"""Figures 1 and 2: cumulative error over time, as defined in a footnote of the paper."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from .protocols import FloatArray
 from .results import Record
 from .settings import Settings
 
-# Okabe and Ito's colours, which stay apart for colour-blind readers; the dashes do so in print.
+# Colours of Okabe and Ito, distinguishable with colour blindness; the dashes are distinguishable in print.
 STYLES = {
     "bsdt_q": ("#D55E00", "-", 2.4),
     "bsdt": ("#E69F00", "--", 1.6),
@@ -41,11 +41,11 @@ def draw(records: list[Record], labels: dict[str, str], settings: Settings, path
     Parameters
     ----------
     records : list of dict
-        Table II's, of one data set.
+        Records of Table II for one data set.
     labels : dict of str
         Names of the models, in the order of the legend.
     settings : dict
-        The figure's entry in ``figures.json``.
+        The entry of the figure in ``figures.json``.
     path : Path
     """
     from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ def draw(records: list[Record], labels: dict[str, str], settings: Settings, path
         curve = cumulative_mse(records, model)
         colour, dashes, width = STYLES[model]
         steps = np.arange(1, len(curve) + 1)
-        above = 3 if model == "naive" else 2  # dots on a line that they coincide with
+        above = 3 if model == "naive" else 2  # draw dots above a line that they coincide with
         text = f"{label}  {curve[-1]:.2g}"
         axes.plot(steps, curve, color=colour, linestyle=dashes, linewidth=width, label=text, zorder=above)
     axes.set_yscale("log")

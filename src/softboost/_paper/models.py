@@ -1,4 +1,4 @@
-"""The models of Table II: those of the paper, tuned by grid search, simple ones, and the library's default."""
+"""The models of Table II: the models of the paper, tuned by grid search, simple models, and the default."""
 
 import functools
 import itertools
@@ -20,17 +20,17 @@ PACKAGES = {"lightgbm": "lightgbm", "xgboost": "xgboost", "catboost": "catboost"
 
 
 class StagedSearch:
-    """Grid search over a boosted model, with the numbers of rounds read off one fit of the largest.
+    """Grid search over a boosted model that evaluates all numbers of rounds on a single fit.
 
     Equivalent to ``GridSearchCV`` over the grids with ``n_estimators`` in each, by mean squared error and with
-    ``KFold(n_folds)``, at a fraction of its fits. Only training rows are seen.
+    ``KFold(n_folds)``, with far fewer fits. It uses only training rows.
 
     Parameters
     ----------
     make : callable
-        Builds a model from keyword arguments; it must have ``staged_predict``.
+        Creates a model with ``staged_predict`` from keyword arguments.
     grids : list of dict of lists
-        Settings are all combinations within each.
+        The settings are all combinations within each grid.
     n_estimators : sequence of int
     n_folds : int
 
@@ -52,7 +52,7 @@ class StagedSearch:
         return np.array([np.mean((y[test] - stages[n - 1]) ** 2) for n in self.n_estimators])
 
     def fit(self, X: FloatArray, y: FloatArray) -> "StagedSearch":
-        """Search, then fit the best setting to all rows."""
+        """Search, then fit the best setting on all rows."""
         settings = [
             dict(zip(grid, values, strict=True)) for grid in self.grids for values in itertools.product(*grid.values())
         ]
@@ -70,7 +70,7 @@ class StagedSearch:
 
 
 class _Naive:
-    """The last value, which the split knows."""
+    """Predicts the last value, which is stored in the split."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -90,12 +90,12 @@ def make_model(name: str, settings: Settings, seed: int, split: Split, n_folds: 
     name : str
         A key of ``models`` in the settings of Table II.
     settings : dict
-        Its entry there: grid and numbers of rounds, for those that are tuned.
+        The entry of the model: grid and numbers of rounds for tuned models.
     seed : int
     split : Split
-        What it will be fitted to; only the naive forecast looks at it.
+        The data; only the naive forecast uses it here.
     n_folds : int
-        Folds of the grid search.
+        Number of folds of the grid search.
     """
     if name in ("bsdt", "bsdt_q"):
         preset: Callable[..., Any] = bsdt if name == "bsdt" else bsdt_q
@@ -127,7 +127,7 @@ def untuned() -> dict[str, str]:
 
 
 def chosen_params(model: Any) -> dict[str, Any]:
-    """What a grid search chose; empty for models without one."""
+    """The result of the grid search; empty for models without one."""
     best = getattr(model, "best_params_", {})
     if isinstance(best, tuple):  # TunedLightGBM: ((learning_rate, max_depth, num_leaves), n_estimators)
         (learning_rate, max_depth, num_leaves), n_estimators = best

@@ -1,4 +1,4 @@
-"""What a run of the experiments gave."""
+"""The outcome of a run of the experiments."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outcome:
-    """What a run gave: frames, figures and remarks, for the report and for whoever called."""
+    """Data frames, figures and remarks of a run, for the report and the caller."""
 
     out: Path
     quick: bool

@@ -1,4 +1,4 @@
-"""What learning Q costs: time to fit BSDT-Q over time to fit BSDT."""
+"""Cost of learning Q: time to fit BSDT-Q divided by time to fit BSDT."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ from .settings import Settings
 
 
 def units(settings: Settings, table2: Settings, data_dir: Path | None) -> list[Unit]:
-    """One unit for each data set that is here."""
+    """One unit per available data set."""
     fixed = {key: settings[key] for key in ("n_estimators", "depth", "n_steps", "n_components", "repeats")}
     return [
         Unit(
@@ -32,7 +32,7 @@ def units(settings: Settings, table2: Settings, data_dir: Path | None) -> list[U
 
 
 def run(name: dict[str, Any], settings: Settings, data_dir: Path | None) -> Record:
-    """Time both models in turn, so that a busy moment of the machine meets both."""
+    """Time both models alternately, so that load of the machine affects both."""
     rows = settings["rows"]
     split = make_split("script", rows, rows["script"]["seed"], 0, data_dir)
     equal = {key: settings[key] for key in ("n_estimators", "depth", "n_steps")}
@@ -45,13 +45,13 @@ def run(name: dict[str, Any], settings: Settings, data_dir: Path | None) -> Reco
             start = time.perf_counter()
             model.fit(split.X_train, split.y_train)
             seconds[key].append(time.perf_counter() - start)
-    # The first round warms caches up.
+    # The first round warms up the caches.
     median = {key: float(np.median(values[1:])) for key, values in seconds.items()}
     return {"n_rows": len(split.y_train), "n_features": split.X_train.shape[1], "seconds": median}
 
 
 def table(records: list[Record]) -> pd.DataFrame:
-    """One line per data set and number of components of Q."""
+    """One row per data set and number of components of Q."""
     rows = []
     for record in records:
         base = record["seconds"]["bsdt"]

@@ -1,4 +1,4 @@
-"""``report.html``: one page with everything, which needs no network, no script and no other file."""
+"""``report.html``: a self-contained report, without network access, scripts or other files."""
 
 import base64
 import platform
@@ -79,7 +79,7 @@ end far outside the range of the rows drawn, and the median does not.</p>
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for people: so many significant digits, no exponent down to a millionth, and a dash for none.
+    """Format a number with ``digits`` significant digits, without an exponent down to a millionth; a dash for NaN.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def html_table(head: list[str], rows: list[list[str]], kind: str = "") -> str:
-    """A table of cells that hold HTML already."""
+    """A table of cells that are HTML already."""
     top = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     opening = f'<div class="table {kind}">' if kind else '<div class="table">'
@@ -104,19 +104,19 @@ def html_table(head: list[str], rows: list[list[str]], kind: str = "") -> str:
 
 
 def cell(text: str, best: bool = False, small: str = "") -> str:
-    """A cell of text, marked if it is the best of its kind, with a second line if there is one."""
+    """A table cell, marked if it is the best, with an optional second line."""
     below = f"<small>{escape(small)}</small>" if small else ""
     return f"<td{' class=best' if best else ''}>{escape(text)}{below}</td>"
 
 
 def frame_table(frame: pd.DataFrame, names: dict[str, str]) -> str:
-    """A frame, its columns under other names."""
+    """A data frame as a table, with renamed columns."""
     rows = [[cell(v if isinstance(v, str) else number(float(v))) for v in row] for row in frame[list(names)].to_numpy()]
     return html_table(list(names.values()), rows)
 
 
 def wide_table(frame: pd.DataFrame, settings: Settings, below: str) -> str:
-    """Models down, data sets across, the smallest error of each in bold; ``below`` names the second line."""
+    """Table with models as rows and data sets as columns, smallest errors in bold; ``below`` is the second line."""
     sets = list(settings["datasets"])
     best = frame.groupby("dataset")["mse"].min()
     rows = []
@@ -138,7 +138,7 @@ def _second_line(row: "pd.Series[float]", below: str) -> str:
 
 
 def checks_table(checks: list[Check]) -> str:
-    """Targets, met or missed, with their numbers."""
+    """Table of the targets, met or missed, with their numbers."""
     rows = [
         [
             f"<td><span class={'met' if c.met else 'missed'}>{'met' if c.met else 'missed'}</span></td>",
@@ -151,7 +151,7 @@ def checks_table(checks: list[Check]) -> str:
 
 
 def figure(path: Path, caption: str) -> str:
-    """A PNG file inside the page."""
+    """A PNG file, embedded in the page."""
     data = base64.b64encode(path.read_bytes()).decode()
     return (
         f'<figure id="{path.stem}"><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
@@ -160,7 +160,7 @@ def figure(path: Path, caption: str) -> str:
 
 
 def checks(outcome: Outcome) -> list[Check]:
-    """All targets that the parts of this run speak to."""
+    """All targets that the parts of this run can decide."""
     tables, settings, found = outcome.tables, outcome.settings, []
     if "table1" in tables:
         found += check_table1(tables["table1"], settings["table1"])
@@ -175,7 +175,7 @@ def checks(outcome: Outcome) -> list[Check]:
 
 
 def build(outcome: Outcome) -> str:
-    """The page as text."""
+    """The page as HTML."""
     tables, settings = outcome.tables, outcome.settings
     paper = settings["paper"]
     parts = [
@@ -237,7 +237,7 @@ def _table1(outcome: Outcome) -> list[str]:
 
 
 def _simple_methods(frame: pd.DataFrame) -> str:
-    """How far the paper's numbers are from the simplest forecast, from the table itself."""
+    """Ratio of the published errors to those of the simplest forecasts, from the table."""
     wide = frame.pivot(index="dataset", columns="model", values="mse")
     paper = frame[frame["model"] == "bsdt_q"].set_index("dataset")["paper_mse"]
     simple = wide[[m for m in ("naive", "lasso") if m in wide]].min(axis=1)
@@ -246,7 +246,7 @@ def _simple_methods(frame: pd.DataFrame) -> str:
 
 
 def _why_missed(outcome: Outcome, found: list[Check]) -> str:
-    """What is known of the reasons, for targets that were missed."""
+    """Known reasons for missed targets."""
     missed = [c.target for c in found if not c.met]
     if not missed:
         return "<p>All targets are met.</p>" if not outcome.quick else ""

@@ -1,9 +1,9 @@
-"""How rows are drawn: as the paper's released scripts do it, and as the paper's text reads.
+"""Protocols for drawing rows: that of the released scripts, and that of the paper's text.
 
-* ``script``: every series is scaled to [-1, 1] by its whole range, test included; the rows of all series are pooled
-  and one model is fitted to a sample of them (synthetic data: one model for each series, 100 rows each).
-* ``clean``: one model for each series, 100 rows drawn from all before the last 96, scaling by the range of these 100
-  rows alone.
+* ``script``: every series is scaled to [-1, 1] by its whole range, including the test rows; the rows of all series are
+  pooled, and one model is fitted on a sample of them (synthetic data: one model per series with 100 rows).
+* ``clean``: one model per series, fitted on 100 rows drawn from those before the last 96, and scaled by the range of
+  these 100 rows.
 """
 
 import functools
@@ -34,9 +34,9 @@ class Split:
         The series, or ``pooled``.
     X_train, y_train, X_test, y_test : ndarray
     last_value : ndarray of shape (n_test,)
-        The value before each test target: the naive forecast.
+        The value before each test target, which is the naive forecast.
     step : ndarray of shape (n_test,)
-        Place of each test row in the test window of its series, from 0.
+        Index of each test row in the test window of its series.
     """
 
     name: str
@@ -48,14 +48,14 @@ class Split:
     step: NDArray[np.int64]
 
     def mse_by_step(self, prediction: FloatArray) -> list[float]:
-        """Squared error at each step of the test window, averaged over the series that reach it."""
+        """Squared error at each step of the test window, averaged over the series that have this step."""
         error = (self.y_test - prediction) ** 2
         total = np.bincount(self.step, weights=error)
         return [float(x) for x in total / np.bincount(self.step)]
 
 
 def scaled(values: FloatArray, reference: FloatArray | None = None) -> FloatArray:
-    """Values on a scale where ``reference`` (by default they themselves) spans [-1, 1].
+    """Scale values so that ``reference`` (by default, the values) has the range [-1, 1].
 
     Examples
     --------
@@ -93,21 +93,21 @@ def _series(source: str, data_dir: Path | None) -> dict[str, FloatArray]:
 
 
 def _chosen_series(dataset: dict[str, Any], data_dir: Path | None) -> dict[str, FloatArray]:
-    """The series an experiment uses, sorted by name as the released scripts sort them."""
+    """The series of an experiment, sorted by name as in the released scripts."""
     series = _series(dataset["source"], data_dir)
     names = dataset.get("series", list(series))
-    # Exchange has no names in its file: the scripts number its series, so file order is their order.
+    # The file of Exchange has no names; the scripts number its series in the order of the file.
     names = names if dataset["source"] == "exchange" else sorted(names)
     return {name: series[name][: dataset.get("first_rows")] for name in names}
 
 
 def n_splits(protocol: str, dataset: dict[str, Any], data_dir: Path | None) -> int:
-    """How many models a data set takes under a protocol: one if rows are pooled, else one for each series.
+    """Number of models for a data set: one if rows are pooled, else one per series.
 
     Raises
     ------
     DataUnavailableError
-        If its file is not here.
+        If the file of the data set is not available.
     """
     if dataset["source"] == "synthetic":
         return int(dataset[protocol]["n_series"])
@@ -126,9 +126,9 @@ def make_split(protocol: str, dataset: dict[str, Any], seed: int, index: int, da
     dataset : dict
         An entry of ``datasets`` in the settings of Table II.
     seed : int
-        Seed of the rows (and series, where there are many) that are drawn.
+        Seed of the sampled rows (and of the sampled series, if there are many).
     index : int
-        From 0 to :func:`n_splits`.
+        Index of the split, below :func:`n_splits`.
     data_dir : Path or None
         As in :func:`softboost.datasets.find_file`.
     """
@@ -142,14 +142,14 @@ def make_split(protocol: str, dataset: dict[str, Any], seed: int, index: int, da
 
 
 def _pooled(dataset: dict[str, Any], seed: int, data_dir: Path | None) -> Split:
-    """One sample from the rows of all series before their test rows; the test rows of all series."""
+    """A training sample from the rows of all series before their test rows, and the test rows of all series."""
     size = dataset["script"]
     rows = [_Rows.of(scaled(values), dataset) for values in _chosen_series(dataset, data_dir).values()]
     before = [r.part(slice(None, -size["n_test"])) for r in rows]
     if "history" in size:
         before = [r.part(slice(-size["history"], None)) for r in before]
     X, y = np.vstack([r.X for r in before]), np.concatenate([r.y for r in before])
-    # pandas draws as the released scripts do, so that the rows are theirs.
+    # sample with pandas, as in the released scripts, to get the same rows
     drawn = pd.Series(np.arange(len(y))).sample(n=size["n_train"], random_state=seed).to_numpy()
     return _joined("pooled", X[drawn], y[drawn], [r.part(slice(-size["n_test"], None)) for r in rows])
 
@@ -175,19 +175,19 @@ def _other_series(dataset: dict[str, Any], seed: int, data_dir: Path | None) -> 
 
 
 def _first_usable(dataset: dict[str, Any]) -> int:
-    """Place of the first row for which every lag and window exists."""
+    """Index of the first row for which every lag and window exists."""
     return int(max(*dataset["lags"], max(dataset["shifts"]) + max(dataset["windows"]) - 1))
 
 
 def _long_enough(dataset: dict[str, Any], data_dir: Path | None) -> list[str]:
-    """Names of the series that hold the rows which the clean protocol takes."""
+    """Names of the series that are long enough for the clean protocol."""
     size = dataset["clean"]
     needed = _first_usable(dataset) + size["n_train"] + size["n_test"]
     return [name for name, values in _chosen_series(dataset, data_dir).items() if len(values) >= needed]
 
 
 def _clean(dataset: dict[str, Any], seed: int, index: int, data_dir: Path | None) -> Split:
-    """One series: rows drawn at random before the last ones, scaled by what was drawn."""
+    """One series: rows drawn at random before the test rows, scaled by the range of the drawn rows."""
     size = dataset["clean"]
     names = _long_enough(dataset, data_dir)
     if size.get("n_series", len(names)) < len(names):
@@ -197,7 +197,7 @@ def _clean(dataset: dict[str, Any], seed: int, index: int, data_dir: Path | None
     values = _chosen_series(dataset, data_dir)[name]
     rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
     first, last = _first_usable(dataset), len(values) - size["n_test"]
-    # In the order they are drawn, so that the folds of a grid search are random ones.
+    # in the order of drawing, so that the folds of a grid search are random
     drawn = rng.choice(np.arange(first, last), size["n_train"], replace=False)
     values = scaled(values, reference=values[drawn])
     X = lags_and_rolling(values, dataset["lags"], dataset["windows"], dataset["shifts"])
@@ -211,9 +211,9 @@ def _synthetic_frame(n_steps: int, seed: int) -> pd.DataFrame:
 
 
 def _synthetic(protocol: str, size: dict[str, Any], seed: int, index: int) -> Split:
-    """One series of eq. (1): its first rows train, the others test.
+    """One series of eq. (1), split into first rows for training and remaining rows for testing.
 
-    Columns are shuffled: those that matter come first in the frame, and the first is where a single row of Q starts.
+    The columns are shuffled, because the relevant ones come first and a single row of Q starts at the first column.
     """
     n_train, n_test = size["n_train"], size["n_test"]
     n_steps = n_train + n_test

@@ -1,4 +1,4 @@
-"""Units of work and where their results go: one line of JSON each, so that a stopped run goes on where it was."""
+"""Units of work and their results, one line of JSON each, so that an interrupted run can be resumed."""
 
 import functools
 import hashlib
@@ -22,22 +22,22 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Unit:
-    """One piece of work whose result is kept.
+    """One unit of work whose result is stored.
 
     Attributes
     ----------
     experiment : str
     name : dict
-        What a table is made by: data set, model, seed and so on. Copied into the record.
+        Keys of the table: data set, model, seed and so on. Copied into the record.
     settings : dict
-        All that the result depends on besides; a result under other settings is not used again.
+        Everything else that the result depends on; results with other settings are not reused.
     run : callable
-        Called with ``name``, ``settings`` and ``data_dir``; gives a dictionary that goes into the record. It has to
-        be a function of a module, because it may run in another process.
+        Called with ``name``, ``settings`` and ``data_dir``; returns a dictionary for the record. It must be a
+        module-level function, because it may run in another process.
     data_dir : Path or None, default=None
-        Where data files are; no part of the settings, because results do not depend on it.
+        Folder of the data files; not part of the settings, because results do not depend on it.
     alone : bool, default=False
-        Run after the others with nothing beside it, because it measures time.
+        Run after all others and without parallel work, because it measures time.
     """
 
     experiment: str
@@ -49,12 +49,12 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Identifies the unit with its settings and the versions that it runs on."""
+        """Identifier of the unit with its settings and package versions."""
         text = json.dumps([self.experiment, self.name, self.settings], sort_keys=True, default=str)
         return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:16]
 
     def result(self) -> Record:
-        """Do the work."""
+        """Run the unit."""
         with threadpool_limits(limits=1):
             found = self.run(self.name, self.settings, self.data_dir)
         return {"key": self.key, "experiment": self.experiment, **self.name, **found}
@@ -66,7 +66,7 @@ class Results:
     Parameters
     ----------
     folder : Path
-        Made if it is not there.
+        Created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class Results:
         self.path = folder / RESULTS
 
     def read(self) -> dict[str, Record]:
-        """Records by key; a line that a stopped run left unfinished is passed over."""
+        """Records by key; an incomplete line of an interrupted run is skipped."""
         records: dict[str, Record] = {}
         if not self.path.exists():
             return records
@@ -87,20 +87,20 @@ class Results:
         return records
 
     def complete(self, units: Sequence[Unit], n_jobs: int = -1, quiet: bool = False) -> list[Record]:
-        """Do what is not done yet and return the records of all units, in their order.
+        """Run the units without a record and return the records of all units, in their order.
 
         Parameters
         ----------
         units : sequence of Unit
         n_jobs : int, default=-1
-            Processes; -1 uses all cores. The results do not depend on it.
+            Number of processes; -1 uses all cores. It does not affect the results.
         quiet : bool, default=False
-            No progress bar; there is none either where stderr is no terminal.
+            Show no progress bar; there is none either if stderr is not a terminal.
         """
         done = self.read()
         wanted = {unit.key: unit for unit in units}  # tables and figures share fits
         left = [unit for key, unit in wanted.items() if key not in done]
-        # None: a bar only on a terminal
+        # None shows a bar only on a terminal
         bar = tqdm(
             total=len(wanted), initial=len(wanted) - len(left), unit="fit", file=sys.stderr, disable=quiet or None
         )
@@ -153,7 +153,7 @@ _MODEL_FILES = (
 
 @functools.lru_cache(maxsize=1)
 def model_version() -> str:
-    """Version of softboost with a hash of the files its fits depend on, so that a changed model is run again."""
+    """Version of softboost with a hash of the files that its fits depend on, so that a changed model is rerun."""
     digest = hashlib.sha1(usedforsecurity=False)
     for module in (*_MODEL_FILES, "_core", "_validation", "losses", "transforms"):
         spec = importlib.util.find_spec(f"softboost.{module}")

@@ -1,4 +1,4 @@
-"""The settings of an experiment, read from JSON files that travel with the package."""
+"""The settings of the experiments, read from JSON files of the package."""
 
 import json
 from importlib.resources import files
@@ -18,9 +18,9 @@ def load_settings(name: str, quick: bool = False, folder: Path | None = None) ->
     name : str
         One of ``NAMES``.
     quick : bool, default=False
-        Lay the entry ``quick`` over the others: the same experiment at a smaller size.
+        Apply the entry ``quick``, which reduces the size of the experiment.
     folder : Path or None, default=None
-        Folder whose ``<name>.json`` is read instead of the package's own, where there is one.
+        Folder whose ``<name>.json``, if it exists, replaces that of the package.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def load_settings(name: str, quick: bool = False, folder: Path | None = None) ->
 
 
 def overlaid(settings: Settings, other: Settings) -> Settings:
-    """``settings`` with the entries of ``other`` in place of its own, entry by entry in nested dictionaries.
+    """``settings`` updated with the entries of ``other``, recursively in nested dictionaries.
 
     Examples
     --------

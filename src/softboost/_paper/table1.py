@@ -1,4 +1,4 @@
-"""Table I: the weights that Q learns, over many starts."""
+"""Table I: the weights learned by Q, over many starts."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from .settings import Settings
 
 
 def units(settings: Settings) -> list[Unit]:
-    """The runs, some at a time."""
+    """The units, each with several starts."""
     n_runs, together = settings["n_runs"], settings["runs_per_unit"]
     fixed = {key: settings[key] for key in ("data_seed", "n_series", "n_steps", "n_train_steps", "noise", "model")}
     fixed["version"] = model_version()
@@ -35,9 +35,9 @@ def training_rows(settings: Settings) -> tuple[FloatArray, FloatArray]:
 
 
 def run(name: dict[str, Any], settings: Settings, data_dir: Path | None = None) -> Record:
-    """Fit from several starts; the row of Q of each, scaled to absolute values that sum to one.
+    """Fit from several starts; return the row of Q of each, scaled so that its absolute values sum to one.
 
-    A start is a seed of the gates and an order of the columns: the row of Q starts at the first of them.
+    A start is a seed of the gates and an order of the columns, the first of which is the initial direction of Q.
     """
     X, y = training_rows(settings)
     learned = []
@@ -49,7 +49,7 @@ def run(name: dict[str, Any], settings: Settings, data_dir: Path | None = None) 
 
 
 def normalised(row: FloatArray) -> FloatArray:
-    """A row of Q with absolute values that sum to one and a positive sum: a gate may turn its sign.
+    """A row of Q with absolute values that sum to one and a positive sum, since the sign is arbitrary.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def normalised(row: FloatArray) -> FloatArray:
 
 
 def table(records: list[Record], settings: Settings, paper: Settings) -> pd.DataFrame:
-    """One line per column of X: truth, the paper's mean and standard deviation, ours, and least squares beside them."""
+    """One row per column of X: true weight, published and reproduced mean and standard deviation, least squares."""
     weights = np.array([row for record in records for row in record["weights"]])
     X, y = training_rows(settings)
     least_squares = np.linalg.lstsq(X, y, rcond=None)[0]

@@ -1,4 +1,4 @@
-"""Table II: test error of every model on every data set, by two protocols."""
+"""Table II: test error of every model on every data set, with two protocols."""
 
 import functools
 import importlib.util
@@ -18,12 +18,12 @@ from .protocols import Split, make_split, n_splits
 from .results import Record, Unit, model_version, package_version
 from .settings import Settings
 
-# Quick ones first, so that a run that is stopped early holds most of the table.
+# Fast models first, so that an interrupted run has most of the table.
 ORDER = ("naive", "ridge", "lasso", "softboost", "bsdt_q", "xgboost", "lightgbm", "bsdt", "catboost")
 
 
 def available(settings: Settings, data_dir: Path | None) -> tuple[Settings, list[str]]:
-    """The settings without data sets and models that are not here, and a remark on each of these."""
+    """The settings without unavailable data sets and models, and a remark on each of these."""
     remarks, found, models = [], {}, {}
     for name, dataset in settings["datasets"].items():
         try:
@@ -41,7 +41,7 @@ def available(settings: Settings, data_dir: Path | None) -> tuple[Settings, list
 
 
 def units(settings: Settings, data_dir: Path | None, protocol: str, only: str | None = None) -> list[Unit]:
-    """All fits of one protocol, of all data sets or of ``only`` one."""
+    """All fits of one protocol, for all data sets or ``only`` one."""
     made = []
     for dataset_name, dataset in settings["datasets"].items():
         if only is not None and dataset_name != only:
@@ -56,7 +56,7 @@ def units(settings: Settings, data_dir: Path | None, protocol: str, only: str | 
 
 
 def by_cost(unit: Unit) -> int:
-    """Key to sort units by, quick ones first."""
+    """Sort key of units, fast ones first."""
     model = unit.name.get("model")
     return ORDER.index(model) if model in ORDER else -1
 
@@ -77,12 +77,12 @@ def _cached_split(protocol: str, dataset: str, seed: int, index: int, data_dir: 
 
 
 def run(name: dict[str, Any], settings: Settings, data_dir: Path | None) -> Record:
-    """Tune and fit one model on one split, and measure it on the test rows."""
+    """Tune and fit one model on one split and score it on the test rows."""
     dataset = json.dumps(settings["dataset"], sort_keys=True)
     split = _cached_split(name["protocol"], dataset, name["seed"], name["split"], data_dir)
     model = make_model(name["model"], settings["model"], name["seed"], split, settings["n_folds"])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other libraries speak of column names and of convergence
+        warnings.simplefilter("ignore")  # other libraries warn about column names and convergence
         start = time.perf_counter()
         model.fit(split.X_train, split.y_train)
         seconds = time.perf_counter() - start
@@ -99,7 +99,7 @@ def run(name: dict[str, Any], settings: Settings, data_dir: Path | None) -> Reco
 
 
 def table(records: list[Record], settings: Settings, paper: Settings) -> pd.DataFrame:
-    """One line per data set and model: mean squared error, the paper's, and seconds to tune and fit one model."""
+    """One row per data set and model: mean squared error, published error, and seconds to tune and fit one model."""
     rows = []
     for dataset in settings["datasets"]:
         for model in settings["models"]:
@@ -117,10 +117,10 @@ def table(records: list[Record], settings: Settings, paper: Settings) -> pd.Data
 
 
 def clean_table(records: list[Record], settings: Settings) -> pd.DataFrame:
-    """One line per data set and model: mean over series, then mean and standard deviation over seeds.
+    """One row per data set and model: mean over series, then mean and standard deviation over seeds.
 
-    ``to_naive`` is the median over all models fitted of the error over that of the naive forecast: a mean may hang on
-    one series, a median does not.
+    ``to_naive`` is the median over all fits of the ratio to the error of the naive forecast. Unlike a mean, it does not
+    depend on a single series.
     """
     naive = {_place(r): r["mse"] for r in records if r["model"] == "naive"}
     rows = []
@@ -148,7 +148,7 @@ def _place(record: Record) -> tuple[str, int, int]:
 
 
 def published_units(settings: Settings, data_dir: Path | None) -> list[Unit]:
-    """LightGBM as the released scripts set it, on our rows: whether these are the paper's rows."""
+    """LightGBM with the settings of the released scripts, to check that the rows are those of the paper."""
     if "lightgbm" not in settings["models"]:
         return []
     made = []
@@ -162,7 +162,7 @@ def published_units(settings: Settings, data_dir: Path | None) -> list[Unit]:
 
 
 def run_published(name: dict[str, Any], settings: Settings, data_dir: Path | None) -> Record:
-    """Test error of LightGBM with the settings that the released script holds."""
+    """Test error of LightGBM with the settings of the released script."""
     from lightgbm import LGBMRegressor
 
     dataset = settings["dataset"]
@@ -175,7 +175,7 @@ def run_published(name: dict[str, Any], settings: Settings, data_dir: Path | Non
 
 
 def published_table(records: list[Record], settings: Settings, paper: Settings) -> pd.DataFrame:
-    """One line per data set: the error of LightGBM in the paper, and with its settings on our rows."""
+    """One row per data set: published error of LightGBM, and its error with the same settings on our rows."""
     rows = []
     for dataset in settings["datasets"]:
         found = [r["mse"] for r in records if r["dataset"] == dataset]

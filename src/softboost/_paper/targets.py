@@ -1,4 +1,4 @@
-"""What the experiments should show, and whether they do: each target with its evidence, met or not."""
+"""The targets of the experiments, whether they are met, and the evidence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Check:
-    """One target: what it says, whether it is met, and the numbers behind that."""
+    """One target, whether it is met, and the numbers."""
 
     target: str
     met: bool
@@ -18,7 +18,7 @@ class Check:
 
 
 def check_table1(frame: pd.DataFrame, settings: Settings) -> list[Check]:
-    """Means closer to the truth than the paper's, and standard deviations that are small."""
+    """Means closer to the true weights than the published ones, and small standard deviations."""
     ours, theirs = (frame["mean"] - frame["truth"]).abs(), (frame["paper_mean"] - frame["truth"]).abs()
     limit = settings["targets"]["std"]
     return [
@@ -36,7 +36,7 @@ def check_table1(frame: pd.DataFrame, settings: Settings) -> list[Check]:
 
 
 def check_table2(frame: pd.DataFrame, settings: Settings, where: str = "Table II") -> list[Check]:
-    """BSDT-Q against the paper, BSDT and LightGBM; the default against everything else."""
+    """BSDT-Q against the published errors, BSDT and LightGBM; the default against all other models."""
     wide = frame.pivot(index="dataset", columns="model", values="mse").loc[list(settings["datasets"])]
     checks = []
     if "paper_mse" in frame:
@@ -73,7 +73,7 @@ def _by_row(
 
 
 def check_overhead(frame: pd.DataFrame, settings: Settings, n_components: list[int]) -> list[Check]:
-    """Time of BSDT-Q over BSDT, at the numbers of components that the tables use and with a square Q."""
+    """Time of BSDT-Q relative to BSDT, with the numbers of components of the tables and with a square Q."""
     limit = settings["targets"]["ratio"]
     rows = " or ".join(str(n) for n in n_components)
     parts = {
