@@ -342,7 +342,7 @@ def test_page_stands_alone(outcome):
         "clean protocol",
         "Figure 1",
         "Figure 2",
-        "What Q costs",
+        "Cost of Q",
         "Seeds",
         "paper 0.0048",
     ):

@@ -292,7 +292,7 @@ def _in_own_process(n_rows: int, n_columns: int, n_jobs: int) -> Record:
 
 
 def one_fit(n_rows: int, n_columns: int, n_jobs: int) -> None:
-    """Fit both libraries to made rows and print what it took as JSON; memory of ours only, which goes first."""
+    """Fit both libraries to synthetic rows and print time and memory as JSON; memory is that of softboost only."""
     X, y = made_rows(n_rows, n_columns)
     small = made_rows(200, n_columns)
     SoftBoostRegressor(n_jobs=n_jobs).fit(*small)

@@ -33,7 +33,7 @@ def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", type=_percent, nargs="+", default=[80, 95], metavar="PERCENT", help="intervals (default: 80 95)"
     )
-    columns = parser.add_argument_group("columns (default: guessed and said)")
+    columns = parser.add_argument_group("columns (default: inferred)")
     columns.add_argument("--id", metavar="NAME", help="column that names the series")
     columns.add_argument("--time", metavar="NAME", help="column with the times")
     columns.add_argument("--target", metavar="NAME", help="column with the values to forecast")

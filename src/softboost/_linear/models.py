@@ -22,7 +22,7 @@ MAX_LASSO_COLUMNS = 256
 
 @dataclass(frozen=True)
 class LinearModels:
-    """Linear models that share the moments of the rows, each a path of growing freedom."""
+    """Linear models that share the moments of the rows, each a path of increasing complexity."""
 
     constant: LinearPath
     ridge: LinearPath

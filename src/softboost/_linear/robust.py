@@ -15,14 +15,15 @@ __all__ = ["fit_robust"]
 
 Array = NDArray[Any]
 MAX_ROBUST_ROWS = 5000
-FAR_OFF = 4.0  # standard deviations of the typical residual
+FAR_OFF = 4.0  # robust standard deviations of the residuals beyond which a row is an outlier
 
 
 def fit_robust(X: Array, y: Array, weight: Array | None, relaxed: LinearPath, n_threads: int = 1) -> LinearPath:
-    """The relaxed lasso again, with rows far off the rest counting for less; itself where no row is.
+    """The relaxed lasso with outliers downweighted.
 
-    It is also itself for several outputs, and for so many rows that a few hardly move it. What is typical is the median
-    size of the residuals at the stage where it is least for its degrees of freedom.
+    Without outliers, with several outputs, or with more than ``MAX_ROBUST_ROWS`` rows, which a few outliers hardly
+    affect, it equals the relaxed lasso. The scale of the residuals is the smallest median absolute residual of all
+    stages, corrected for degrees of freedom.
     """
     if len(y) > 1 or y.shape[1] > MAX_ROBUST_ROWS:
         return relaxed
@@ -31,7 +32,7 @@ def fit_robust(X: Array, y: Array, weight: Array | None, relaxed: LinearPath, n_
     residual = y[0] - relaxed.predict(X, n_threads)[:, 0]
     away = np.abs(residual - medians(residual, share)[:, None])
     n_coefficients = 1 + np.count_nonzero(relaxed.coefficients[:, 0], axis=1)
-    freedom = 1 - 1.5 * n_coefficients / total  # columns that were looked for take more than one each
+    freedom = 1 - 1.5 * n_coefficients / total  # a selected column uses more than one degree of freedom
     size = medians(away, share) / 0.6745 / np.maximum(freedom, 0.1)
     stage = int(np.argmin(size))
     if not away[stage].max() > FAR_OFF * size[stage] > 0:

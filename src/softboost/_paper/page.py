@@ -50,31 +50,31 @@ body{max-width:none;padding:0;font-size:9.5pt}h2,p:has(+.table){break-after:avoi
 """
 
 METHOD = """
-<p>The method is the paper's Algorithm 1, not the released scripts: every round fits a soft tree to the residual, Q
-starts as rows of the identity and is carried from round to round, and tree and Q move together by gradient steps. The
-scripts fit every round to the same target, start Q with ones and keep one round only.</p>
-<p>Q has one row or two here; the paper leaves its height free, and a square Q was far behind in cross-validation. The
+<p>The method is Algorithm 1 of the paper, not that of the released scripts: every round fits a soft tree to the
+residual, Q starts as rows of the identity and is carried over from round to round, and gradient steps update tree and Q
+jointly. The scripts fit every round to the same target, start Q with ones and keep one round only.</p>
+<p>Q has one or two rows. The paper does not fix their number, and a square Q was far worse in cross-validation. The
 regulariser Omega of Section II-D is a group lasso on the columns of Q. On the real series the first row of the identity
-is the last value, and cross-validation takes small steps on Q: what is learned there is close to persistence, with few
-corrections. On synthetic data the columns are shuffled, because those that matter come first in eq. (1) and Q starts
-with the first; a single row that starts at a column which does not matter often gets stuck, two rows do not.</p>
-<p>Tuning sees training rows only: grid search over 3 folds, grids below. The grids of BSDT-Q themselves were found by
+is the last value, and cross-validation selects small steps on Q, so that the learned model is persistence with few
+corrections. On synthetic data the columns are shuffled, because the relevant columns come first in eq. (1) and Q starts
+at the first columns. A single row that starts at an irrelevant column often gets stuck; two rows do not.</p>
+<p>Tuning uses training rows only: grid search with 3 folds and the grids below. The grids of BSDT-Q were chosen by
 cross-validation on training rows of other seeds (1001 to 1007). An earlier, coarser grid had been evaluated on the test
-rows of the first table before; it gave 0.0047 on ETTh2 and was behind this one on Exchange and M4 too. The second
-table, with its ten draws, saw the grids only as they stand.</p>
+rows of the first table; it gave 0.0047 on ETTh2 and was worse than the present grid on Exchange and M4 too. The second
+table, with its ten draws, was run only with the present grids.</p>
 """
 
 SCRIPT_PROTOCOL = """
-<p>Rows are drawn as the released scripts draw them, with their seeds: every series is scaled to [-1, 1] by its whole
-range, test included, and the rows of all series are pooled. Synthetic data: one model for each of {n_series} series of
-eq. (1), 100 rows each, and the mean over them. <em>seconds</em> is the time to tune and fit one model.</p>
+<p>Rows are drawn as in the released scripts, with their seeds: every series is scaled to [-1, 1] by its whole range,
+including the test rows, and the rows of all series are pooled. Synthetic data: one model for each of {n_series} series
+of eq. (1), with 100 rows each, and the mean over them. <em>seconds</em> is the time to tune and fit one model.</p>
 """
 
 CLEAN_PROTOCOL = """
-<p>One model for each series, as the text reads: 100 rows drawn at random before the last 96, scaling by the range of
-these 100 rows alone; draws: {n_draws}. Mean over series, then mean and standard deviation over the draws. <em>to
-naive</em> is the median over all fits of the error over the naive forecast's: on M4 the mean hangs on a few series that
-end far outside the range of the rows drawn, and the median does not.</p>
+<p>One model per series, as described in the paper's text: 100 rows drawn at random before the last 96 and scaled by
+the range of these 100 rows; draws: {n_draws}. The table shows the mean over series, then mean and standard deviation
+over the draws. <em>to naive</em> is the median over all fits of the ratio to the error of the naive forecast. On M4 the
+mean depends on a few series that end far outside the range of the training rows; the median does not.</p>
 """
 
 
@@ -179,7 +179,7 @@ def build(outcome: Outcome) -> str:
     tables, settings = outcome.tables, outcome.settings
     paper = settings["paper"]
     parts = [
-        f"<h1>{escape(paper['title'])}: its experiments, run again</h1>",
+        f"<h1>{escape(paper['title'])}: reproduction of the experiments</h1>",
         f"<p>Paper by {escape(paper['authors'])}; run by softboost {escape(package_version('softboost'))}"
         + (" (quick run: fewer series, draws and starts)" if outcome.quick else "")
         + ".</p>",
@@ -187,7 +187,7 @@ def build(outcome: Outcome) -> str:
     if outcome.remarks:
         parts.append("<ul>" + "".join(f"<li>{escape(remark)}</li>" for remark in outcome.remarks) + "</ul>")
     if found := checks(outcome):
-        parts += ["<h2>What was to be shown</h2>", checks_table(found), _why_missed(outcome, found)]
+        parts += ["<h2>Targets</h2>", checks_table(found), _why_missed(outcome, found)]
     if "table1" in tables:
         parts += _table1(outcome)
     if "table2" in tables:
@@ -195,7 +195,7 @@ def build(outcome: Outcome) -> str:
         n_series = t2["datasets"]["Synthetic"]["script"]["n_series"]
         parts += ["<h2>Table II: test error, rows as in the released scripts</h2>"]
         parts += [SCRIPT_PROTOCOL.format(n_series=n_series), wide_table(tables["table2"], t2, "paper")]
-        parts += [_simple_methods(tables["table2"]), "<h2>Table II by a clean protocol</h2>"]
+        parts += [_simple_methods(tables["table2"]), "<h2>Table II with a clean protocol</h2>"]
         parts += [
             CLEAN_PROTOCOL.format(n_draws=len(t2["clean_seeds"])),
             wide_table(tables["table2_clean"], t2, "clean"),
@@ -213,7 +213,7 @@ def build(outcome: Outcome) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>The paper's experiments, run again</title><style>{STYLE}</style></head>\n"
+        f"<title>Reproduction of the paper's experiments</title><style>{STYLE}</style></head>\n"
         f"<body>\n{body}\n</body></html>\n"
     )
 
@@ -226,12 +226,12 @@ def _table1(outcome: Outcome) -> list[str]:
         "std": "std", "least_squares": "least squares",
     }  # fmt: skip
     return [
-        "<h2>Table I: the weights that Q learns</h2>",
+        "<h2>Table I: the weights learned by Q</h2>",
         f"<p>{settings['n_runs']} starts of <code>bsdt_q({escape(model)})</code> on one data set of eq. (1), with 3 "
-        f"columns that matter and 2 that do not: {settings['n_train_steps']} steps of {settings['n_series']} series. "
-        "A start is a seed of the gates and an order of the columns, the first of which is where Q starts. The row of "
-        "Q is scaled to absolute values that sum to one. Least squares on the same rows shows how much of the distance "
-        "to the truth is in the data.</p>",
+        f"relevant and 2 irrelevant columns: {settings['n_train_steps']} steps of {settings['n_series']} series. "
+        "A start is a seed of the gates and an order of the columns; Q starts at the first column. The row of Q is "
+        "scaled so that its absolute values sum to one. Least squares on the same rows shows how much of the "
+        "difference to the true weights is due to the data.</p>",
         frame_table(outcome.tables["table1"], names),
     ]
 
@@ -242,7 +242,10 @@ def _simple_methods(frame: pd.DataFrame) -> str:
     paper = frame[frame["model"] == "bsdt_q"].set_index("dataset")["paper_mse"]
     simple = wide[[m for m in ("naive", "lasso") if m in wide]].min(axis=1)
     text = ", ".join(f"{number(paper[d] / simple[d], 2)} times on {d}" for d in wide.index if paper[d] == paper[d])
-    return f"<p>The paper's BSDT-Q is behind the better of naive and lasso on the same rows: {escape(text)}.</p>"
+    return (
+        "<p>The published error of BSDT-Q is larger than that of the better of naive and lasso on the same rows: "
+        f"{escape(text)}.</p>"
+    )
 
 
 def _why_missed(outcome: Outcome, found: list[Check]) -> str:
@@ -253,21 +256,21 @@ def _why_missed(outcome: Outcome, found: list[Check]) -> str:
     reasons = []
     if any("Clean protocol: SoftBoost" in target for target in missed):
         reasons.append(
-            "The rows of the clean protocol are drawn from the whole history, and the last 96 steps may lie outside "
-            "all of it. The naive forecast follows a series anywhere; a model that was fitted inside the range may "
-            "not, and the folds, drawn inside the range too, cannot tell. The medians (<em>to naive</em>) show the "
-            "usual case."
+            "The rows of the clean protocol are drawn from the whole history, and the last 96 steps may be outside of "
+            "its range. The naive forecast follows a series anywhere; a model that was fitted inside the range may "
+            "not, and the folds, which are inside the range too, cannot show it. The medians (<em>to naive</em>) show "
+            "the typical case."
         )
     if any("BSDT-Q" in target and "Overhead" not in target for target in missed):
         reasons.append(
-            "A tree with constant leaves cannot leave the range of its training targets, and 3 folds of some 30 rows "
-            "choose among many settings with noise: where settings differ little, the chosen one need not be the best."
+            "A tree with constant leaves cannot leave the range of its training targets. The selection among many "
+            "settings by 3 folds of about 30 rows is noisy, so the selected setting need not be the best."
         )
     if any("Overhead" in target for target in missed):
         reasons.append(
-            "A square Q of 50 columns has 2,500 numbers, the gates of a tree of depth 3 have 350: on 100 rows a step "
-            "on Q alone costs about what a step of the tree costs. The cost of Q does not grow with the rows, so the "
-            "ratio falls with them, to 1.2 at 1,000."
+            "A square Q of 50 columns has 2,500 parameters, the gates of a tree of depth 3 have 350. With 100 rows, a "
+            "step on Q alone costs about as much as a step on the tree. The cost of Q does not grow with the number of "
+            "rows, so the ratio decreases, to 1.2 at 1,000 rows."
         )
     return "<p>Why: " + " ".join(reasons) + "</p>" if reasons else ""
 
@@ -276,9 +279,10 @@ def _published(frame: pd.DataFrame) -> list[str]:
     names = {"dataset": "data set", "paper_mse": "paper", "mse": "same settings, our rows"}
     return [
         "<h2>Are these the paper's rows?</h2>",
-        "<p>LightGBM with the settings that the released scripts hold, on our rows: where it gives about the error "
-        "that the paper prints, the rows are the paper's. On ETTh2 it does not, so the paper's numbers there may "
-        "belong to other rows or columns: the released script merges further columns, not named in the text.</p>",
+        "<p>The table compares the published error of LightGBM with its error on our rows, with the settings of the "
+        "released scripts. If both agree approximately, the rows are those of the paper. On ETTh2 they do not, so "
+        "the published numbers may belong to other rows or columns: the released script merges further columns that "
+        "the text does not mention.</p>",
         frame_table(frame, names),
     ]
 
@@ -290,10 +294,10 @@ def _overhead(outcome: Outcome) -> list[str]:
         "seconds_bsdt_q": "BSDT-Q seconds", "ratio": "ratio",
     }  # fmt: skip
     return [
-        "<h2>What Q costs</h2>",
+        "<h2>Cost of Q</h2>",
         f"<p>Time to fit {settings['n_estimators']} rounds of depth {settings['depth']}, {settings['n_steps']} "
-        "steps each, one thread, median. Gates that look at one or few rows of Q x are cheaper than gates that look at "
-        "all columns, which pays for Q; a square Q does not pay.</p>",
+        "steps each, one thread, median. Gates on one or few rows of Q x are cheaper than gates on all columns, which "
+        "compensates for the cost of Q. For a square Q it does not.</p>",
         frame_table(outcome.tables["overhead"], names),
     ]
 
@@ -316,7 +320,7 @@ def _grids(outcome: Outcome) -> list[str]:
     ]
     if chosen:
         chosen.sort()
-        parts += ["<p>Chosen for the first table (Synthetic: its first series):</p>"]
+        parts += ["<p>Selected for the first table (Synthetic: for its first series):</p>"]
         parts.append(html_table(["data set", "model", "setting"], chosen, "words"))
     return parts
 
@@ -343,7 +347,7 @@ def _provenance(outcome: Outcome) -> list[str]:
         f"<p>softboost {escape(model_version())}, Python {platform.python_version()}, {escape(versions)}; "
         f"{escape(platform.system())} {escape(platform.machine())}.</p>",
         html_table(["file", "sha256 begins", "licence", "origin"], rows, "words"),
-        f"<footer>This run took {outcome.seconds:.0f} s beyond what earlier runs in its folder did.</footer>",
+        f"<footer>This run took {outcome.seconds:.0f} s in addition to earlier runs in the same folder.</footer>",
     ]
 
 

@@ -407,7 +407,7 @@ def _gate_text(tree: SoftTree, node: int, names: list[str], centre: Array, sprea
 
 
 def _leaf_text(tree: SoftTree, leaf: int, names: list[str], scale: float, n_terms: int) -> str:
-    """Contribution of a leaf, one term per line; terms that are negligible beside those of other leaves are omitted."""
+    """Contribution of a leaf, one term per line; terms that are negligible relative to other leaves are omitted."""
     values, slopes = tree.leaf_values[:, 0].astype(float), np.zeros((len(tree.leaf_values), 0))
     if tree.leaf_weights is not None:
         slopes = tree.leaf_weights[:, 0].astype(float)
