@@ -1,6 +1,6 @@
-"""Tables that put every loss, transform, weak learner and model under the same tests, and small makers of data.
+"""Tables of all losses, transforms, weak learners and models for parametrised tests, and small data sets.
 
-The tables are read from the package's own registries: a new row there is tested without a change here.
+The tables are read from the registries of the package, so that a new row is tested without a change here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from softboost.presets import bsdt, bsdt_q
 from softboost.transforms import TRANSFORMS, Diagonal, Linear, Transform
 
 DTYPES = [np.float32, np.float64]
-PATIENCE = 600  # seconds until another process or thread counts as hung, on a machine however busy
+PATIENCE = 600  # seconds after which another process or thread counts as hung, even on a busy machine
 
 
 def quartic(y_true, raw_prediction):
@@ -30,7 +30,7 @@ def quartic_gradient(y_true, raw_prediction):
 
 
 class Fourier(Transform):
-    """A transform that the kernel does not know: cosines of learned frequencies."""
+    """A transform written in Python: cosines of learned frequencies."""
 
     def start(self, X, target, rng):
         return rng.normal(size=(3, X.shape[1]))
@@ -43,7 +43,7 @@ class Fourier(Transform):
 
 
 class SlowLinear(Linear):
-    """Linear, hidden from the kernel, so that its steps are taken by the loop in Python."""
+    """Linear with the loop in Python instead of the kernel."""
 
     kernel_kind = None
 
@@ -53,7 +53,7 @@ class SlowDiagonal(Diagonal):
 
 
 class FixedIdentity(Linear):
-    """z = x, never moved."""
+    """The identity z = x, never updated."""
 
     kernel_kind = None
 
@@ -96,7 +96,7 @@ PLAIN = {
     "ridge": 1.0,
     "feature_transform": None,
 }
-"""Every parameter fixed, so that fit is one run of boosting."""
+"""All parameters set, so that fit is plain boosting."""
 
 
 def plain(**params):
@@ -116,7 +116,7 @@ MODELS = {
     "bsdt": lambda **p: bsdt(**{"n_estimators": 5, "n_steps": 30, "random_state": 0, **p}),
     "bsdt_q": lambda **p: bsdt_q(**{"n_estimators": 5, "n_steps": 30, "random_state": 0, **p}),
 }
-"""Makers of small models of every kind; each takes further parameters."""
+"""Functions that create small models of every kind; each accepts further parameters."""
 
 MODEL_TABLE = [pytest.param(make, id=name) for name, make in MODELS.items()]
 
@@ -133,7 +133,7 @@ def make_data(n_samples=60, n_features=5, n_outputs=1, noise=0.1, seed=0):
 
 
 def target_for(loss, n_samples=50, seed=0):
-    """A y that the loss accepts: of both signs if it may be, else positive."""
+    """A target that is valid for the loss: of both signs if possible, else positive."""
     y = np.random.default_rng(seed).normal(size=n_samples)
     try:
         loss.check_target(y)

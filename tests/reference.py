@@ -1,7 +1,7 @@
-"""Naive twins of the compiled kernels: the definitions, one sample and one node at a time, in double precision.
+"""Reference implementations of the compiled kernels, one sample and one node at a time, in double precision.
 
-They are the oracle of the kernel tests, so they share nothing with the package and prefer plainness to speed. Arrays
-are feature-major, as in the kernels: z (n_components, n_samples), target (n_outputs, n_samples).
+They are the oracle of the kernel tests, so they share no code with the package and prefer clarity to speed. Arrays are
+feature-major, as in the kernels: z (n_components, n_samples), target (n_outputs, n_samples).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ CLOSED_GATE = -64.0
 
 
 def sigmoid(t):
-    """Logistic function that neither overflows nor loses its small side."""
+    """Logistic function without overflow and with full relative precision."""
     return 1.0 / (1.0 + math.exp(-t)) if t >= 0 else math.exp(t) / (1.0 + math.exp(t))
 
 
 def _path(leaf, depth):
-    """Nodes on the way to a leaf, and whether the way goes right there; children of node k are 2k + 1 and 2k + 2."""
+    """Nodes on the path to a leaf, and whether the path turns right; the children of node k are 2k + 1 and 2k + 2."""
     node = 0
     for level in range(depth):
         goes_right = bool(leaf >> (depth - 1 - level) & 1)
@@ -72,7 +72,7 @@ def tree_gradients(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights,
 
 
 def bin_column(values, max_bins=256):
-    """Thresholds between neighbouring distinct values or, where these are too many, between quantiles; and bins."""
+    """Thresholds between neighbouring distinct values or, if there are too many, between quantiles; and bins."""
     values = np.asarray(values)
     ordered, distinct = np.sort(values), np.unique(values)
 
@@ -93,7 +93,7 @@ def bin_column(values, max_bins=256):
 
 
 def grow(columns, target, weight, depth, min_leaf_weight):
-    """A hard tree: (column, threshold, gain) of each node in heap order; column -1 where no split helps."""
+    """A hard tree: (column, threshold, gain) of each node in heap order; column -1 for a node without a split."""
     n_samples = columns.shape[1]
     target = np.asarray(target, dtype=np.float64)
     weight = np.ones(n_samples) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -146,7 +146,7 @@ def softened_basis(columns, nodes, depth, sharpness, basis_columns):
 
 
 def ridge_solution(basis, target, weight, ridge):
-    """argmin of the weighted squared error plus ridge times the squares, shape (n_basis, n_outputs)."""
+    """Coefficients of the weighted ridge regression, shape (n_basis, n_outputs)."""
     weight = np.ones(basis.shape[1]) if weight is None else np.asarray(weight, dtype=np.float64)
     gram = (basis * weight) @ basis.T + ridge * np.eye(len(basis))
     return np.linalg.solve(gram, (basis * weight) @ np.asarray(target, dtype=np.float64).T)
@@ -167,7 +167,7 @@ def leave_one_out_error(basis, target, weight, ridge):
 
 
 def fit_greedy(columns, target, weight, *, depths, sharpness, ridge, linear_leaves, min_leaf_weight):
-    """Grow, soften, and take what has the least leave-one-out error: (depth, sharpness, ridge, output, error)."""
+    """The soft tree with the lowest leave-one-out error: (depth, sharpness, ridge, output, error)."""
     nodes = grow(columns, target, weight, max(depths), min_leaf_weight)
     best = None
     for depth in depths:
@@ -190,7 +190,7 @@ def fit_joint(
     solve_leaves=False, gate_learning_rate=0.05, leaf_learning_rate=0.05, transform_learning_rate=0.02, ridge=1.0,
     weight_decay=0.0, group_lasso=0.0, cosine_decay=True,
 ):  # fmt: skip
-    """Adam on gates, leaves and Q together; returns all of them, the output and the loss before each step."""
+    """Joint Adam steps on gates, leaves and Q; returns all of them, the output and the loss before each step."""
     x, target = np.asarray(x, dtype=np.float64), np.asarray(target, dtype=np.float64)
     weight = np.ones(x.shape[1]) if weight is None else np.asarray(weight, dtype=np.float64)
     p = {"w": gate_weights, "b": gate_bias, "v": leaf_values, "s": leaf_weights, "q": q}

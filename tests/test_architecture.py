@@ -1,4 +1,4 @@
-"""The layers that pages show are those of the import contract, and every file that a page names exists."""
+"""The layers on the pages match the import contract, and every file that a page names exists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(page: str) -> str:
 
 
 def shown_layers(page: str) -> list[list[str]]:
-    """The same from the list of a page: names, at least two spaces, and what they are about."""
+    """The same from the list on a page, whose lines are names, at least two spaces, and a description."""
     text = read(page)
     block = re.search(r"^## Layers\n.*?(?:```|<pre class=\"layers\">)\n(.*?)(?:```|</pre>)", text, re.S | re.M)
     assert block is not None

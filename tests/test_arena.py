@@ -1,4 +1,4 @@
-"""The accuracy arena: its families are honest, its runs resume, and its summaries add up."""
+"""The accuracy arena: families without leaks, resumed runs, correct summaries."""
 
 import json
 import math
@@ -22,7 +22,7 @@ SERIES = [
 
 
 def draw(name, seed):
-    """Draw a task, or skip where its package or data is absent."""
+    """Draw a task; skip the test if its package or data are missing."""
     try:
         return FAMILIES[name].task(seed)
     except MissingDataError as error:
@@ -72,7 +72,7 @@ def test_series_families_predict_later_rows_from_earlier_values(name):
         task = draw(name, seed)
         assert task.metadata["train_rows"].max() < task.metadata["test_rows"].min()
         assert_array_equal(np.diff(task.metadata["train_rows"]) > 0, True)
-        # The naive column is the last value: the target of the row before, where that row is there too.
+        # The naive column is the last value: the target of the previous row, if that row is in the task.
         together = np.flatnonzero(np.diff(task.metadata["test_rows"]) == 1)
         assert_allclose(task.X_test[together + 1, task.naive_column], task.y_test[together])
 
@@ -191,7 +191,7 @@ def test_run_resumes_and_redoes(tmp_path, capsys):
     arena.run(tmp_path, seeds=[0], redo=["ridge"], **options)
     assert len(lines(tmp_path)) == 12
     with (tmp_path / arena.RESULTS).open("a") as file:
-        file.write('{"family": "linear", "se')  # stopped while writing
+        file.write('{"family": "linear", "se')  # interrupted while writing
     assert len(summary.read_results(tmp_path / arena.RESULTS)) == 10
     assert {path.name for path in tmp_path.iterdir()} == {"results.jsonl", "table.csv", "table.md"}
 

@@ -1,4 +1,4 @@
-"""Bad input gets an error that names the parameter, the value and the way out."""
+"""Invalid input raises an error that names the parameter, the value and the fix."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""A table of bad inputs: each gets an error of the right class that names what is wrong, and changes no fitted model.
+"""A table of invalid inputs: each raises an error of the right class and message and leaves the fitted model unchanged.
 
-One row is (what is wrong, what is done with a fitted model, class of the error, what its message must say).
+A row is (description, function of a fitted model, class of the error, pattern of its message).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def predict(rows):
 
 
 def named(rows):
-    """Predict with a model that was fitted on a frame."""
+    """Predict with a model that was fitted on a data frame."""
     return lambda model: SoftBoostRegressor(**PLAIN).fit(FRAME, Y).predict(rows)
 
 
 def params(**values):
-    """Fit with other parameters, on the fitted model itself."""
+    """Refit the fitted model with other parameters."""
     return lambda model: model.set_params(**values).fit(X, Y)
 
 
@@ -148,7 +148,7 @@ def split(data):
 
 
 def header(change):
-    """Load the model's file with its header changed, its lengths and checksum put right."""
+    """Load the model file with a changed header and valid lengths and checksum."""
 
     def work(model):
         content, arrays = split(dumps(model))
@@ -161,12 +161,12 @@ def header(change):
 
 
 def file(change):
-    """Load the bytes of the model's file, changed."""
+    """Load the changed bytes of the model file."""
     return lambda model: loads(change(dumps(model)))
 
 
 def numbers(name, values):
-    """Load the model's file with the numbers of one array changed."""
+    """Load the model file with changed numbers in one array."""
 
     def work(model):
         content, arrays = split(dumps(model))
@@ -182,7 +182,7 @@ def numbers(name, values):
 
 
 def _find(node, name):
-    """Number of the array that is stored under a name."""
+    """Index of the array with this name."""
     if isinstance(node, dict):
         if isinstance(node.get(name), dict) and node[name].get("$") == "array":
             return node[name]["index"]
@@ -290,7 +290,7 @@ TEXTS = SERIES.assign(ds=["a"] * 30)
 
 
 def refit(df=SERIES, **settings):
-    """Fit again, the fitted forecaster itself, with other settings or rows."""
+    """Refit the fitted forecaster with other parameters or rows."""
     return lambda f: f.set_params(**settings).fit(df)
 
 
@@ -303,7 +303,7 @@ def update(df):
 
 
 def ahead(X_df):
-    """Forecast with a model that knows a price."""
+    """Forecast with a model that has an exogenous price."""
     return lambda f: Forecaster(**f.get_params(deep=False)).fit(PRICED).predict(X_df=X_df)
 
 
@@ -368,7 +368,7 @@ def online(**settings):
 
 
 def state(change):
-    """A model from the state of the fitted one, changed."""
+    """Create a model from the changed state of the fitted one."""
 
     def work(online):
         content = online.get_state()

@@ -1,4 +1,4 @@
-"""Boosting is boosting: residuals, shrinkage, the carry of Q, parts of large data, refitted leaves."""
+"""Boosting: residuals, shrinkage, Q carried over between rounds, parts of large data, refitted leaves."""
 
 import numpy as np
 import pytest
@@ -158,7 +158,7 @@ def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
 
 @pytest.mark.parametrize("n", [boosting.ROWS_IN_ORDER + 1, boosting.MAX_ROWS_PER_TREE + 1])
 def test_each_row_keeps_its_weight_where_rows_are_shuffled(n):
-    """Rows of next to no weight say the opposite of the others."""
+    """Rows of negligible weight contradict the others."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 1))
     light = rng.uniform(size=n) < 0.5

@@ -1,4 +1,4 @@
-"""The command line: what it prints where, what it returns, and what it says about bad files."""
+"""The command line: output, exit codes, and messages about invalid files."""
 
 import io
 import json
@@ -73,7 +73,7 @@ def test_wrong_usage_returns_two(capsys):
     out, err = capsys.readouterr()
     assert "usage: softboost demo" in err
     assert "--no-such-option" in err
-    assert "usage" in out  # a bare call shows the help
+    assert "usage" in out  # a call without arguments shows the help
 
 
 def test_version_is_printed(capsys):
@@ -463,7 +463,7 @@ def test_numbers_with_commas():
 
 
 def complete(tmp_path, *words):
-    """What bash offers for the last of the words."""
+    """Completions of bash for the last word."""
     assert run("completion", "bash") == 0
     quoted = " ".join(f"'{word}'" for word in words)
     return (
@@ -520,7 +520,7 @@ def test_zsh_reads_the_script(tmp_path, capsys):
     assert run("completion", "zsh") == 0
     (tmp_path / "script.zsh").write_text(capsys.readouterr().out)
     command = f"source {tmp_path}/script.zsh && print -r -- $_comps[softboost]"
-    environment = {**os.environ, "ZDOTDIR": str(tmp_path)}  # where it keeps its cache
+    environment = {**os.environ, "ZDOTDIR": str(tmp_path)}  # folder of its cache
     done = subprocess.run(
         ["zsh", "-f", "-c", command], capture_output=True, text=True, env=environment, timeout=PATIENCE, check=True
     )

@@ -1,4 +1,4 @@
-"""Columns in: frames of every kind, names, missing values, categories."""
+"""Input columns: all kinds of data frames, names, missing values, categories."""
 
 import numpy as np
 import pandas as pd
@@ -147,7 +147,7 @@ def test_nullable_dtypes_of_pandas():
 
 @pytest.mark.parametrize("dtype", ["UInt8", "Int8", "Int16", "Int64", "Boolean"])
 def test_small_whole_numbers_with_holes_are_the_same_from_every_library(dtype):
-    """polars hands some of them over in single precision."""
+    """polars converts some of them to single precision."""
     values = [1, 0, None, 1, 0, 1, 0, 0] * 5
     y = np.arange(40.0)
     pandas = pd.DataFrame({"a": pd.array(values, dtype=dtype.replace("B", "b")), "b": y})
@@ -280,7 +280,7 @@ def test_standardised_columns_have_mean_zero_and_unit_variance(scale):
 
 @pytest.mark.parametrize("largest", [1e308, -1e308])
 def test_differences_from_the_mean_do_not_overflow(largest):
-    X = largest * np.array([[1.0], *[[-1.0]] * 19])  # the first row is farther from the mean than a number can be
+    X = largest * np.array([[1.0], *[[-1.0]] * 19])  # the distance of the first row from the mean overflows
     units, small = Units.learn(X, X.T, None), Units.learn(X / 1e9, X.T / 1e9, None)
     assert_allclose(units.standardised(X), small.standardised(X / 1e9), rtol=1e-12)
     assert_allclose(units.standardised_y(X.T), small.standardised_y(X.T / 1e9), rtol=1e-12)

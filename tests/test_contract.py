@@ -1,4 +1,4 @@
-"""The contract with scikit-learn: check_estimator without exceptions, and the tools that rest on it."""
+"""The scikit-learn API: check_estimator without exceptions, and the tools that use it."""
 
 import pickle
 

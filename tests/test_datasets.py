@@ -1,4 +1,4 @@
-"""Loaders read what their origin publishes, say clearly what is missing, and generators keep to their formulas."""
+"""Loaders read the published files and report missing ones; generators follow their formulas."""
 
 import gzip
 import importlib.util
@@ -27,7 +27,7 @@ needs_pooch = pytest.mark.skipif(importlib.util.find_spec("pooch") is None, reas
 
 @pytest.fixture
 def real_data():
-    """Skip where the real files are not on this machine; nothing is downloaded in tests."""
+    """Skip the test if the real files are missing; tests download nothing."""
     for name in SOURCES:
         try:
             find_file(name, download=False)
@@ -37,7 +37,7 @@ def real_data():
 
 @pytest.fixture
 def folder(tmp_path):
-    """Small files in the formats of the real ones; one of them packed."""
+    """Small files in the formats of the real ones; one of them compressed."""
     rates = "\n".join(",".join(f"{10 * day + country}" for country in range(8)) for day in range(3))
     (tmp_path / "exchange_rate.txt.gz").write_bytes(gzip.compress(rates.encode()))
     (tmp_path / "ETTh2.csv").write_text("date,HUFL,OT\n2016-07-01 00:00:00,1,3\n2016-07-01 01:00:00,2,4\n")

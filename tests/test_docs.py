@@ -1,10 +1,10 @@
-"""Every code block of the README and the documentation runs, and prints what stands below it.
+"""Every code block of the README and the documentation runs and prints the output shown below it.
 
-A page is run from top to bottom in a folder of its own: ``python`` blocks share their names, and a ``text`` block right
-after one is what it prints. Lines of ``bash`` blocks that call ``softboost`` are run too; one that ends in
-``# exit code 1`` must return that, and what it says on stderr counts as printed. Two commands take minutes, and of
-these only the options are checked; ``make`` and ``pip`` are checked for their targets and extras. There are no other
-blocks. Run this file to write what is printed now into the pages.
+A page is run from top to bottom in a temporary folder. ``python`` blocks share their names, and a ``text`` block after
+a block is its output. Lines of ``bash`` blocks that call ``softboost`` run too; if a line ends in ``# exit code 1``,
+the command must return that code, and its output is stderr. Only the options of the two commands that take minutes are
+checked, and the targets and extras of ``make`` and ``pip``. Other kinds of blocks are not allowed. Run this file to
+update the outputs in the pages.
 """
 
 import contextlib
@@ -53,12 +53,12 @@ class Block:
     language: str
     text: str
     line: int
-    start: int  # of the text, in the page
+    start: int  # position of the text in the page
     expected: "Block | None" = None
 
 
 def blocks_of(page):
-    """Code blocks of a page, each with the block of its output where there is one."""
+    """Code blocks of a page, each with the block of its output, if there is one."""
     source = page.read_text(encoding="utf-8")
     found = [
         Block(m.group(1), m.group(2), source[: m.start()].count("\n") + 1, m.start(2)) for m in BLOCK.finditer(source)
@@ -75,7 +75,7 @@ def missing_packages(blocks):
     code = "\n".join(block.text for block in blocks)
     named = [name for name in OPTIONAL if re.search(rf"^\s*(?:import|from) {name}\b", code, re.MULTILINE)]
     if "dask" in named:
-        named.append("fugue")  # through which it is used
+        named.append("fugue")  # the interface to dask
     return [name for name in named if importlib.util.find_spec(name) is None]
 
 
@@ -94,7 +94,7 @@ def run_block(page, block, names):
 
 
 def run_line(where, line):
-    """Run a line of the shell as far as it is about softboost, and return what it prints."""
+    """Run a shell line that calls softboost and return its output; check other lines."""
     command, _, comment = (part.strip() for part in line.partition(" #"))
     called = re.match(r"softboost [^>]*", command)
     if called is None:
@@ -112,7 +112,7 @@ def run_line(where, line):
 
 
 def check_tool(where, command):
-    """A line that calls make or pip names targets and extras that there are."""
+    """Check that the targets and extras in a line that calls make or pip exist."""
     if command.startswith("make "):
         targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         assert command.split()[1] in targets, where

@@ -1,4 +1,4 @@
-"""Trees of other libraries as weak learners: read exactly, given a gradient by a twin, and boosted as they would be."""
+"""Trees of other libraries as weak learners: exact conversion, gradients of the soft twin, boosting."""
 
 import itertools
 import pickle
@@ -59,7 +59,7 @@ def boosted(weak_learner, n_estimators=20, **params):
 
 
 def grown(make, n_outputs=1, n_samples=150, dtype=np.float64, seed=0):
-    """A tree of the library, the z (n_components, n_samples) it was fitted on, and other z."""
+    """A tree of the library, the z (n_components, n_samples) that it was fitted on, and other z."""
     X, y = make_data(n_samples=n_samples, n_features=4, n_outputs=n_outputs, seed=seed)
     data = TrainingData(np.ascontiguousarray(X.T, dtype=dtype), None)
     tree = HardTrees(make())._grow(data.X, np.atleast_2d(y.T).astype(dtype), data, np.random.default_rng(0))
@@ -81,7 +81,7 @@ def test_tree_predicts_what_its_library_predicts(make):
 
 @pytest.mark.parametrize("make", [xgboost, catboost, ESTIMATORS["decision tree"]])
 def test_rows_on_a_threshold_go_where_the_library_sends_them(make):
-    """Values that differ only beyond single precision lie on one side there."""
+    """Values that are equal in single precision are on the same side of a threshold."""
     rng = np.random.default_rng(0)
     X = (rng.integers(0, 4, size=(200, 2)) + 1e-12 * rng.normal(size=(200, 2))).astype(np.float64)
     y = X[:, 0] ** 2 - X[:, 1]
@@ -100,7 +100,7 @@ def test_twin_tends_to_the_tree(make):
     spread = z.std(axis=1)
     inner = np.flatnonzero(tree.left != np.arange(len(tree.left)))
     distance = np.abs(other[tree.feature[inner]] - tree.threshold[inner, None]).min(axis=0)
-    off = distance > 0.01  # on a threshold the twin stays between both sides
+    off = distance > 0.01  # at a threshold the twin is between both sides
     errors = []
     for sharpness in (1.0, 10.0, 100.0, 1000.0, 10000.0):
         difference = SoftTwin(tree, spread, sharpness).output(other) - tree.output(other)
@@ -146,14 +146,14 @@ def test_plain_boosting_is_that_of_the_library(name, weighted):
     rows, _ = make_data(n_samples=200, n_features=8, seed=1)
     weight = np.random.default_rng(2).uniform(1, 2, len(y)) if weighted else None
     rounds = {"n_estimators": 20, "learning_rate": 0.1}
-    # CatBoost multiplies its penalty with the mean weight, which ours undoes so that a weight of 2 is two rows
+    # CatBoost multiplies its penalty by the mean weight; softboost divides by it, so that weights count rows
     penalty = {"l2_leaf_reg": 3.0 / (weight.mean() if weighted else 1.0)}
     own = {
         "lightgbm": lambda: lightgbm(**rounds),
         "xgboost": lambda: xgboost(base_score=float(np.average(y, weights=weight)), **rounds),
         "catboost": lambda: catboost(**rounds, **penalty),
         "catboost lossguide": lambda: ESTIMATORS["catboost lossguide"](**rounds, **penalty),
-        # leaves large enough that no two columns split their rows equally well, where the choice would be drawn
+        # leaves are large enough that no two columns give equal splits, which would be broken at random
         "scikit-learn": lambda: GradientBoostingRegressor(max_depth=3, min_samples_leaf=20, random_state=0, **rounds),
     }[name]()
     learner = DecisionTreeRegressor(max_depth=3, min_samples_leaf=20) if name == "scikit-learn" else ESTIMATORS[name]()
@@ -206,7 +206,7 @@ def test_names_stand_for_the_libraries_and_depth_for_theirs(name):
 
 
 def test_alternation_learns_a_direction():
-    """y is a step along a direction: no column tells it, one component of z = Q x does."""
+    """y is a step along a direction: no single column predicts it, but one component of z = Q x does."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     y = np.where(X @ np.array([1.0, -1.0, 1.0, 0, 0, 0]) > 0, 1.0, -1.0)
@@ -289,7 +289,7 @@ def test_several_outputs_are_several_trees(make):
     X, y = make_data(n_samples=100, n_outputs=2)
     both = boosted(make(), 5, standardize=False).fit(X, y).predict(X)
     each = [boosted(make(), 5, standardize=False).fit(X, y[:, o]).predict(X) for o in range(2)]
-    if make is not ESTIMATORS["extra tree"]:  # whose thresholds are drawn: the seeds differ
+    if make is not ESTIMATORS["extra tree"]:  # it has random thresholds, and the seeds differ
         assert_allclose(both, np.column_stack(each), rtol=1e-6, atol=1e-7)
     assert both.shape == (100, 2)
 
@@ -300,7 +300,7 @@ def test_model_pickles_clones_and_repeats(make):
     estimator = make()
     before = repr(vars(estimator))
     model = boosted(estimator, 3, feature_transform="linear").fit(X, y)
-    assert repr(vars(estimator)) == before  # what the user passed is not fitted itself
+    assert repr(vars(estimator)) == before  # the estimator of the user is not fitted itself
     expected = model.predict(X)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), expected)
     assert_array_equal(clone(model).fit(X, y).predict(X), expected)

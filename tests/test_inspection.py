@@ -1,4 +1,4 @@
-"""What a model says about itself: names, importances, directions, attributions and pictures."""
+"""Model inspection: names, importances, directions, Shapley values and plots."""
 
 import functools
 
@@ -240,7 +240,7 @@ def test_attributions_carry_the_labels_of_the_rows():
 
 
 def naive_shapley(f, x, b):
-    """Average over all orders of what each column adds, by definition."""
+    """Average contribution of each column over all orders, by definition."""
     from itertools import permutations
 
     values = np.zeros(len(x))
@@ -412,7 +412,7 @@ def test_attributions_are_drawn_from_baseline_to_prediction(pyplot, fitted):
     why = attributions(trees, X[:2])
     ax = plot_attributions(why, row=1, n_features=3)
     bars = ax.patches
-    assert len(bars) == 4  # three columns, and the others as one
+    assert len(bars) == 4  # three columns and one bar for the others
     assert bars[0].get_x() == pytest.approx(why.baseline)
     assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(why.prediction[1])
 
@@ -436,7 +436,7 @@ def test_a_gate_that_nothing_turns_says_which_way_it_leads():
 
 @pytest.mark.parametrize("data", [smooth_data, far_levels])
 def test_gates_are_written_in_the_units_of_the_columns(data):
-    """The threshold shown is where the gate is even."""
+    """At the threshold shown, both branches have probability one half."""
     X, y = data()
     model = SoftBoostRegressor(feature_transform=None, depth=1).fit(X, y)
     member = _plots._leader(model)

@@ -1,4 +1,4 @@
-"""SoftBoostRegressor, untouched, inside the tools that forecasters already use."""
+"""SoftBoostRegressor inside other forecasting libraries."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_time_series_split_scores_and_searches():
 
 
 def test_one_row_costs_little_more_than_ridge():
-    """Recursive tools predict row by row. The loop must not be what a user waits for."""
+    """Recursive tools predict row by row; the overhead of a call must be small."""
     X, y = lagged(wide_series().to_numpy(), 12)
     models = [make_model().fit(X, y), Ridge().fit(X, y)]
     seconds = [np.inf, np.inf]

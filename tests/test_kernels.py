@@ -1,4 +1,4 @@
-"""The compiled kernels against their naive twins in reference.py, and what must hold for any kernel."""
+"""The compiled kernels against their reference implementations, and properties of all kernels."""
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_bins_of_neighbouring_floats_separate_them():
 
 @pytest.mark.parametrize(("n_samples", "least", "most"), [(5_000, 19, 20), (200_000, 400, 1_200)])
 def test_bins_hold_equal_shares_of_many_values(n_samples, least, most):
-    """Exact quantiles of some thousand values, those of a sample of more."""
+    """Quantiles are exact for some thousand values and those of a sample for more."""
     column = np.random.default_rng(0).normal(size=n_samples)
     got = _kernels.bin_columns(column[None])
     counts = np.bincount(got.bins[0])
@@ -246,7 +246,7 @@ def test_effects_of_columns_are_those_of_setting_them_to_their_mean(dtype, rtol,
     packed = _kernels.pack_ensemble(dtype, **arrays)
     rows = rng.normal(size=(300, 5)).astype(dtype)
     weight = rng.uniform(0.5, 2.0, 300).astype(dtype) if weighted else None
-    arrays["coefficients"][:] = 0  # only trees count
+    arrays["coefficients"][:] = 0  # trees only
     trees = _kernels.pack_ensemble(np.float64, **arrays)
     as_is = trees.predict(rows.astype(np.float64), 1)
     expected = np.zeros(5)
@@ -313,7 +313,7 @@ def test_joint_steps_match_naive(
     )  # fmt: skip
     assert_near(trace, np.array(expected_trace), rtol)
     assert_near(output, expected, rtol)
-    if dtype == np.float64:  # Adam divides by the size of a gradient: where that is all rounding, steps differ
+    if dtype == np.float64:  # Adam divides by the size of a gradient; if that is only rounding, steps differ
         for got, name in zip([q, *tree], "qwbvs", strict=True):
             if got is not None and got.size:
                 assert_near(got, naive[name], 1e-6)
@@ -524,7 +524,7 @@ def test_unknown_instruction_set_is_refused():
         _kernels.use_instruction_set("pentium")
 
 
-# -- the locked door ---------------------------------------------------------------------------------------------------
+# -- checks of shapes --------------------------------------------------------------------------------------------------
 
 
 def test_kernels_refuse_shapes_that_do_not_fit():
@@ -590,7 +590,7 @@ def test_moments_match_numpy(dtype, rtol, n_columns, n_outputs, n_samples, weigh
 
 @given(n_columns=st.integers(1, 40), n_samples=st.integers(2, 60), n_outputs=st.integers(1, 3), seed=st.integers(0, 99))
 def test_ridge_path_solves_the_normal_equations(n_columns, n_samples, n_outputs, seed):
-    """Also where the Gram matrix is singular: fewer samples than columns, and a column twice."""
+    """Also if the Gram matrix is singular: fewer samples than columns, and a duplicated column."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_columns, n_samples))
     x[-1] = x[0]
@@ -632,7 +632,7 @@ def test_relaxed_path_is_least_squares_on_each_support():
     path[3] = 0.1
     got = _kernels.relaxed_path(gram, cross, path, limit=2.0, ridge=0.0)
     assert_array_equal(got[0], 0.0)
-    for stage, support in ((1, [1]), (2, [1, 4]), (3, [1, 4])):  # the last is too many, and repeats the one before
+    for stage, support in ((1, [1]), (2, [1, 4]), (3, [1, 4])):  # the last has too many and repeats the previous one
         want = np.zeros(6)
         want[support] = np.linalg.solve(gram[np.ix_(support, support)], cross[support])
         assert_allclose(got[stage], want, rtol=1e-10)

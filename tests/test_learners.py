@@ -1,4 +1,4 @@
-"""The table of transforms and weak learners: its tasks are as stated, its runs resume, its numbers add up."""
+"""The benchmark of transforms and weak learners: tasks, resumed runs, summaries."""
 
 import json
 

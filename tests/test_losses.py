@@ -1,4 +1,4 @@
-"""Every loss of the registry: gradients, curvature, intercepts, units, and what each one learns."""
+"""Every loss of the registry: gradients, curvature, intercepts, units, and the fitted statistic."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_loss_is_least_where_gradient_vanishes_and_curvature_is_positive(loss):
     y = helpers.target_for(loss)
     raw = np.random.default_rng(3).normal(size=len(y))
     assert np.all(loss.curvature(y, raw) > 0)
-    # gradient and curvature say the way: a damped Newton step on each element lowers its loss
+    # a damped Newton step with gradient and curvature lowers the loss of each element
     stepped = raw - 0.5 * loss.gradient(y, raw) / loss.curvature(y, raw)
     if loss.refit_leaves:
         assert np.all(loss.loss(y, stepped) <= loss.loss(y, raw) + 1e-12)
@@ -213,7 +213,7 @@ def test_squared_error_predicts_the_mean_of_constant_columns(params):
 
 
 class Cauchy:
-    """A user's own loss: any object with these two methods."""
+    """A custom loss: any object with these two methods."""
 
     def loss(self, y_true, raw_prediction):
         return np.log1p((y_true - raw_prediction) ** 2) / 2
@@ -224,7 +224,7 @@ class Cauchy:
 
 
 class Registered(Loss):
-    """A user's own subclass, with a curvature."""
+    """A custom subclass with a curvature."""
 
     scales_with_y = True
 

@@ -1,4 +1,4 @@
-"""The model file: complete, exact, atomic, and safe to read from anywhere."""
+"""The model file: complete, exact, atomic, and safe to load from any source."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ class TestOwnObjects:
             loads(dumps(model), {"Fourier": wrong})
 
     def test_nothing_is_taken_from_elsewhere(self):
-        """A file that names a class or function of Python itself gets none."""
+        """A file cannot refer to a class or function of Python."""
         model, _ = fitted("own functions")
         data = dumps(model).replace(b'"quartic"', b'"eval"   ')
         header = PREFIX.unpack(data[: PREFIX.size])[2]
@@ -313,7 +313,7 @@ class TestOwnObjects:
 
 
 class Bundle:
-    """A model made of models, as forecasters are."""
+    """A model that contains models, like a forecaster."""
 
     def __init__(self, models, window):
         self.models, self.window = models, window
@@ -402,7 +402,7 @@ class TestWriting:
 
 
 def reheaded(data, change):
-    """The file with its header changed and everything else put right again."""
+    """The file with a changed header and valid lengths and checksum."""
     end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]
     header = json.loads(data[PREFIX.size : end])
     change(header)
@@ -448,7 +448,7 @@ class TestReading:
             loads(reheaded(data, change))
 
     def test_limits_of_columns_may_be_absent_and_must_be_limits(self):
-        """The golden files of 0.1.0 are from before there were limits; those that are there have to be in order."""
+        """The golden files of 0.1.0 have no limits; limits in other files must be ordered."""
         assert load(GOLDEN / "0.1.0" / "default.softboost").units_.low is None
         whole = dumps(fitted("default")[0])
         assert loads(whole).units_.low is not None
@@ -496,7 +496,7 @@ class TestReading:
             loads(sealed(len(text), text))
 
     def test_keys_cannot_be_made_to_collide(self):
-        """Multiples of 2**61 - 1 share one hash: a dict of 200,000 of them would take minutes."""
+        """Multiples of 2**61 - 1 have the same hash; a dict of 200,000 of them would take minutes."""
         items = ",".join(f"[{k * (2**61 - 1)},0]" for k in range(200_000))
         model = '{"$":"SoftBoostRegressor","fitted":null,"params":{"$":"dict","items":[' + items + "]}}"
         text = f'{{"softboost":"","kind":"SoftBoostRegressor","arrays":[],"model":{model}}}'.encode()
@@ -511,7 +511,7 @@ class TestReading:
 
     @pytest.mark.parametrize(("d", "limit"), [(12_000, None), (2_000, 2**24)])
     def test_small_file_cannot_ask_for_much_memory(self, d, limit):
-        """theta of a diagonal transform holds d numbers, its matrix d squared."""
+        """theta of a diagonal transform has d numbers, its matrix d squared."""
         X, y = make_data(20, 3)
         model = SoftBoostRegressor(1, 0.5, 1, feature_transform="diagonal", init="zero").fit(X, y)
         data = dumps(model)
@@ -533,7 +533,7 @@ class TestReading:
         limits = {} if limit is None else {"memory_limit": limit}
         with pytest.raises(ModelFileError, match=rf"more than {limit or 2**30:,} bytes.*memory_limit"):
             loads(data, **limits)
-        if limit is not None:  # the larger model would take a gigabyte and long
+        if limit is not None:  # the larger model would take a gigabyte and a long time
             assert loads(data, memory_limit=4 * limit).n_features_in_ == d
 
     def test_deep_nesting_is_refused(self):
@@ -559,7 +559,7 @@ def tags(node):
 
 
 class TestOldFiles:
-    """Files of every released version predict what they predicted then."""
+    """Files of every released version give the same predictions as then."""
 
     @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.softboost")), ids=lambda p: f"{p.parent.name}-{p.stem}")
     def test_predict_as_then(self, path):
@@ -604,7 +604,7 @@ class TestOldFiles:
         assert found == plain | set(values._CODECS)
 
     def test_format_is_as_documented(self):
-        """A reader written from the documentation alone finds the same numbers."""
+        """A reader written from the documentation finds the same numbers."""
         data = next((GOLDEN / "0.1.0").glob("*.softboost")).read_bytes()
         magic, version, header_length, total = struct.unpack("<8sIIQ", data[:24])
         assert (magic, version, total) == (MAGIC, 1, len(data))

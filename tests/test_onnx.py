@@ -36,7 +36,7 @@ def run(model, X):
 
 
 def assert_agrees(model, X, y):
-    """1e-5 of the prediction or, near zero, of the spread of y; both sides computed in float32."""
+    """Agreement to 1e-5 of the prediction or, near zero, of the standard deviation of y; both in float32."""
     want, got = model.predict(X.astype(np.float32)), run(model, X)
     assert got.dtype == np.float32
     assert got.shape == want.shape
@@ -102,12 +102,12 @@ def test_agrees_far_outside_where_predictions_are_bounded():
     assert model.units_.low is not None
     assert_agrees(model, X * 1e4, y)
     one = X.copy()
-    one[:, 1] *= 1e4  # only a column is far out, the prediction itself is not
+    one[:, 1] *= 1e4  # only a column is far outside its range, the prediction is not
     assert_agrees(model, one, y)
 
 
 def test_agrees_for_a_wandering_series():
-    """Where changes since the last value are modelled, the bounds move along with it."""
+    """The bounds of an anchored model are relative to the last value."""
     rng = np.random.default_rng(2)
     walk = np.cumsum(rng.normal(size=130)) + 50
     X, y = np.column_stack([walk[i : i + 120] for i in range(5)][::-1]), walk[5:125]

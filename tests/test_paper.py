@@ -1,4 +1,4 @@
-"""The paper's experiments at a small size: right rows, right sums, same digits, and a page that shows it all."""
+"""The paper's experiments at a small size: rows, summaries, reproducibility, and the report."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    """The package's settings with grids of one or two settings, one draw and few starts."""
+    """The settings of the package with small grids, one draw and few starts."""
     folder = tmp_path_factory.mktemp("config")
     t2 = settings.load_settings("table2")
     t2["models"] = {name: t2["models"][name] for name in FAST}
@@ -189,7 +189,7 @@ def test_staged_search_is_a_grid_search():
     grid = {"depth": [1, 2], "n_steps": [10, 40]}
     ours = models.StagedSearch(lambda **p: bsdt(random_state=0, **p), [grid], [1, 3]).fit(X, y)
     full = {**grid, "n_estimators": [1, 3]}
-    # the number of steps is a parameter of the preset's estimator, so scikit-learn can search it
+    # the number of steps is a parameter of the estimator of the preset, so scikit-learn can search it
     theirs = GridSearchCV(bsdt(random_state=0), full, cv=KFold(3), scoring="neg_mean_squared_error").fit(X, y)
     assert ours.best_params_ == theirs.best_params_
     assert_allclose(ours.best_score_, -theirs.best_score_, rtol=1e-10)
@@ -296,7 +296,7 @@ def test_stopped_run_goes_on(tmp_path):
     results.complete(units[:2], n_jobs=1, quiet=True)
     lines = results.path.read_text().splitlines()
     record = json.loads(lines[0])
-    record["value"] = -1  # a sign that the first unit is not run again
+    record["value"] = -1  # marks the record, to show that the first unit is not rerun
     results.path.write_text("\n".join([json.dumps(record), lines[1][:20]]))  # the second line was cut off
     assert [r["value"] for r in results.complete(units, n_jobs=1, quiet=True)] == [-1, 2, 4, 6]
     assert [r["value"] for r in Results(tmp_path).complete(units, n_jobs=1, quiet=True)] == [-1, 2, 4, 6]

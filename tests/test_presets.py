@@ -1,4 +1,4 @@
-"""The presets are Algorithm 1 to the letter: checked against a transcription of it in NumPy."""
+"""The presets are exactly Algorithm 1, compared with an implementation in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Pages: what they hold as text, and how they look in a browser."""
+"""HTML reports: their text, and their appearance in a browser."""
 
 import functools
 import http.server
@@ -111,7 +111,7 @@ def test_labels_of_large_values_stay_inside(largest):
     assert largest >= 1e6 or not any("e" in label.text for label in labels)
 
 
-# How the three kinds of colour-blindness see linear red, green and blue (Machado, Oliveira and Fernandes, 2009).
+# Simulation of three kinds of colour blindness for linear red, green and blue (Machado, Oliveira and Fernandes, 2009).
 BLINDNESS = {
     "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
     "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
@@ -131,7 +131,7 @@ def lab(colour, seen_by):
 
 @pytest.mark.parametrize("seen_by", BLINDNESS)
 def test_colours_differ_for_the_colour_blind(seen_by):
-    """Differences below about 10 are hard to see; lines differ by dashes besides."""
+    """Differences below about 10 are hard to see; lines also differ in their dashes."""
     palettes = [report.PALETTE[:5], ["#0072B2", "#D55E00", _plots.GREY], [colour for colour, _ in _backtest.STYLES]]
     for palette in palettes:
         for a, b in itertools.combinations(palette, 2):
@@ -182,7 +182,7 @@ def test_demo_page_holds_every_part(demo):
         assert words in html
     assert html.count("<svg") == 9
     assert all(title.replace("'", "&#x27;") in html for title in summary["tables"])
-    json.dumps(summary)  # plain numbers and texts
+    json.dumps(summary)  # plain numbers and strings
 
 
 MEASURE = """<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head><body style="margin:0">

@@ -1,4 +1,4 @@
-"""One soft tree: derivatives against finite differences and autograd, leaves, composition with Q, the two learners."""
+"""Soft trees: derivatives against finite differences and autograd, leaves, multiplication with Q, weak learners."""
 
 import numpy as np
 import pytest

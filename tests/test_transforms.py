@@ -1,4 +1,4 @@
-"""Feature transforms: gradients of theta, starts, projections, nested parameters, and refusals."""
+"""Feature transforms: gradients of theta, initial values, projections, nested parameters, and errors."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_matrix_is_the_transform_where_it_is_linear(transform):
 @pytest.mark.parametrize("dtype", helpers.DTYPES)
 @each_transform
 def test_start_keeps_the_precision_of_x(transform, dtype):
-    if not isinstance(transform, helpers.Fourier):  # boosting casts what a user's start returns
+    if not isinstance(transform, helpers.Fourier):  # boosting converts the initial value of a custom transform
         assert started(transform, dtype)[1].dtype == dtype
 
 

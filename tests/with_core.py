@@ -1,4 +1,4 @@
-"""Runs pytest or the fuzzing harness with another build of the extension than the one installed.
+"""Runs pytest or the fuzzing harness with another build of the extension.
 
 python tests/with_core.py build/sanitized/_core.so pytest tests/test_kernels.py
 python tests/with_core.py build/sanitized/_core.so fuzz --files 3000
@@ -11,7 +11,7 @@ import sys
 
 
 def use(path: str) -> None:
-    """Put the extension in place before anybody imports it."""
+    """Install the extension in sys.modules before it is imported."""
     spec = importlib.util.spec_from_file_location("softboost._core", path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,10 +1,10 @@
-"""Mutates valid model files and feeds them to the loader: each must give a clean error or a model that predicts.
+"""Mutates valid model files and loads them: each must raise a clean error or give a model that predicts.
 
 The long run is one command, best under the sanitizers (`make fuzz`):
 
     python tests/fuzz/harness.py --files 1000000 --processes 2
 
-It prints one JSON object of figures and leaves every file that went wrong in `fuzz-failures/`.
+It prints the results as one JSON object and stores every file with a finding in `fuzz-failures/`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from softboost.forecast import (
 )
 from softboost.online import OnlineSoftBoostRegressor
 
-SECONDS_PER_FILE = 20  # far above the slowest honest file; beyond it the loader counts as hanging
+SECONDS_PER_FILE = 20  # timeout, far above the slowest valid file
 NUMBERS = [0, 1, -1, 2, 3, 7, 8, 10, 11, 63, 64, 255, 2**15, 2**31 - 1, 2**31, 2**32, 2**53, 2**63, 10**30, 10**400]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 1e-320, 1e-300, 1e300, 1.7e308, -1.7e308, float("nan"), float("inf"), -float("inf")]
 VALUES: list[Any] = [
@@ -59,7 +59,7 @@ VALUES: list[Any] = [
 
 
 def corpus() -> list[bytes]:
-    """Small valid files that between them use every part of the format."""
+    """Small valid files that together use every part of the format."""
     return [dumps(model) for model in [*_regressors(), *_networks(), *_forecasters(), *_online_models()]]
 
 
@@ -98,7 +98,7 @@ def _regressors() -> list[Any]:
 
 
 def _networks() -> list[Any]:
-    """A transform in PyTorch, where that is installed."""
+    """A transform in PyTorch, if it is installed."""
     if importlib.util.find_spec("torch") is None:
         return []
     X = np.random.default_rng(0).normal(size=(20, 2))
@@ -142,7 +142,7 @@ def _online_models() -> list[Any]:
 
 
 class Mutator:
-    """Random damage to model files, most of it sealed again with the right checksum so that it gets past it."""
+    """Random mutations of model files, most of them with a valid checksum, so that later checks are reached."""
 
     def __init__(self, files: list[bytes], seed: int) -> None:
         self.files = files
@@ -177,7 +177,7 @@ class Mutator:
         return sealed(len(text), text + arrays)
 
     def _bytes(self, data: bytes) -> bytes:
-        """Bits flipped, bytes set, pieces cut out, doubled or taken from another file, the end cut off."""
+        """Flip bits, set bytes, remove, duplicate or insert pieces, or truncate the file."""
         rng, out = self.rng, bytearray(data)
         for _ in range(rng.choice([1, 1, 2, 4, 16])):
             at = rng.randrange(len(out) or 1)
@@ -200,7 +200,7 @@ class Mutator:
         return bytes(out)
 
     def _words(self, data: bytes) -> bytes:
-        """Some numbers of the arrays replaced by extreme ones."""
+        """Replace some numbers of the arrays by extreme ones."""
         rng, out = self.rng, bytearray(data)
         for _ in range(rng.choice([1, 1, 2, 8])):
             size = rng.choice([4, 8])
@@ -215,7 +215,7 @@ class Mutator:
         return bytes(out)
 
     def _json(self, tree: Any) -> None:
-        """One value somewhere in the header replaced, removed, doubled or swapped with another."""
+        """Replace, remove, duplicate or swap a value in the header."""
         rng, node = self.rng, tree
         while True:
             key = self._key(node)
@@ -244,14 +244,14 @@ class Mutator:
 
 
 def try_file(data: bytes) -> bool:
-    """Whether the loader takes the file; if it does, the model must predict. Raises where something is wrong."""
+    """Whether the loader accepts the file; raises an exception if the loaded model cannot predict."""
     try:
         model = loads(data)
     except ModelFileError:
         return False
     use = {SoftBoostRegressor: _regress, Forecaster: _forecast, OnlineSoftBoostRegressor: _follow}[type(model)]
     use(model)
-    if len(data) % 64 == 0:  # one in eight: what was taken can be saved and loaded again
+    if len(data) % 64 == 0:  # one in eight: a loaded model can be saved and loaded again
         assert len(dumps(loads(dumps(model)))) > PREFIX.size
     return True
 
@@ -275,12 +275,12 @@ def _forecast(model: Forecaster) -> None:
     levels = [80.0] if any(known >= h for known in model._scores) or not model.frame_.cut else None
     forecast = model.predict(h, levels, _ahead(model, model._steps(h)) if model.frame_.exog else None)
     assert len(forecast) == h * model.frame_.panel.n_series
-    with suppress(ValueError):  # a new row may be one that the model's transforms cannot take
+    with suppress(ValueError):  # a new row may be invalid for the transforms of the model
         model.update(_ahead(model, 1)).predict(h, None, None if not model.frame_.exog else _ahead(model, model.h + 1))
 
 
 def _ahead(model: Forecaster, h: int) -> Any:
-    """Rows after the last ones, with a target and every other column the model knows."""
+    """Rows after the last ones, with a target and all other columns of the model."""
     frame = nw.from_native(model.frame_.future(h), eager_only=True)
     values = nw.from_native(model.frame_.native, eager_only=True)
     rest = [c for c in values.columns if c not in frame.columns]
@@ -298,8 +298,8 @@ def _hanging(*_: Any) -> None:
 
 
 def fuzz(n_files: int, seed: int, failures: Path | None = None) -> dict[str, Any]:
-    """Figures of one run."""
-    warnings.simplefilter("ignore")  # numbers that overflow in a mutated model are no fault of the loader
+    """Results of one run."""
+    warnings.simplefilter("ignore")  # numbers may overflow in a mutated model
     mutator = Mutator(corpus(), seed)
     accepted, failed, slowest = 0, 0, 0.0
     signal.signal(signal.SIGALRM, _hanging)

@@ -1,7 +1,7 @@
-"""Writes the golden files of the version that is installed: one file at least for every kind of object in the format.
+"""Writes the golden files of the installed version: at least one file for every kind of object in the format.
 
-python tests/golden/make.py          # those that are not there yet; a file that a release has shipped never changes
-python tests/golden/make.py --again  # all of them, while this version is not released
+python tests/golden/make.py          # only missing files; files of a release never change
+python tests/golden/make.py --again  # all files, before this version is released
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CUSTOM_OBJECTS = {"Fourier": Fourier, "quartic": quartic, "quartic_gradient": qu
 
 
 def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Name, model, and rows with what it predicts for them."""
+    """Name, model, rows and predictions."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(50, 4))
     y = np.exp(0.5 * X[:, 0]) + np.abs(X[:, 1])
@@ -116,7 +116,7 @@ def forecasters() -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON holds it."""
+    """Convert a value to JSON values."""
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 

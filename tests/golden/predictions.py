@@ -1,4 +1,4 @@
-"""Golden predictions: proof that a refactoring changes no bit of what the library computes.
+"""Golden predictions, to check that a refactoring changes no bit of the results.
 
 Bits depend on the machine, the compiler and the versions of the dependencies, so the file is not committed. Write it
 from the installed build before the first change, and compare after each step::
@@ -57,7 +57,7 @@ def case(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]:
 
 
 def of_model(model: Any, X: Any) -> Arrays:
-    """What a fitted regressor says: predictions, importances and what was chosen on which evidence."""
+    """Results of a fitted regressor: predictions, importances and the result of the model selection."""
     arrays = {"prediction": model.predict(X), "importances": model.feature_importances_}
     if model.choice_ is not None:
         choice = model.choice_
@@ -72,7 +72,7 @@ def of_model(model: Any, X: Any) -> Arrays:
 
 
 def table(n: int = 120, d: int = 12, seed: int = 0, **kwargs: Any) -> tuple[Any, Any, Any]:
-    """Rows in no order, and new rows, some of them far away."""
+    """Rows without order, and new rows, some of them far outside the training range."""
     X, y = helpers.make_data(n, d, seed=seed, **kwargs)
     rows = np.random.default_rng(seed + 1).normal(size=(30, d))
     rows[-3:] *= 20
@@ -80,7 +80,7 @@ def table(n: int = 120, d: int = 12, seed: int = 0, **kwargs: Any) -> tuple[Any,
 
 
 def lag_table(y: Any, lags: Any) -> tuple[Any, Any]:
-    """Columns that hold the target ``lag`` rows before."""
+    """Lags of the target as columns."""
     most = max(lags)
     return np.column_stack([y[most - lag : len(y) - lag] for lag in lags]), y[most:]
 
@@ -728,7 +728,7 @@ def run(words: list[str]) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """One line for each array that is not the same to the last bit."""
+    """One line for each array that is not bitwise identical."""
     lines = []
     for name in sorted({*before, *after}):
         if name not in before or name not in after:
