@@ -265,3 +265,67 @@ def predict(rows, arrays):
         slopes = take("leaf", n_leaves, n_outputs, int(width)) if linear else None
         out = out + tree_output(x[columns], int(depth), weights, bias, values, slopes)
     return out.T
+
+
+# -- smoothing bank ----------------------------------------------------------------------------------------------------
+
+SMOOTHING_ALPHAS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
+SMOOTHING_TRENDS = ((0, 1), (0.05, 0.9), (0.1, 0.8), (0.3, 0.8), (0.1, 0.95), (0.3, 0.92), (0.1, 1))
+SMOOTHING_STEPS = (1, 2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
+
+
+def smoothing_filters(z, h):
+    """Forecasts (h,) of the grid of filters on the last 60 values, one filter, one origin and one step at a time."""
+    z = np.asarray(z, dtype=float)[-60:]
+    n = len(z)
+    settings = [(a, b, p, 0.0) for b, p in SMOOTHING_TRENDS for a in SMOOTHING_ALPHAS]
+    settings += [(a, 0.0, 1.0, 0.5) for a in SMOOTHING_ALPHAS]
+    slopes = [np.polyfit(np.arange(i + 1), z[: i + 1], 1)[0] if i >= 2 else 0.0 for i in range(n)]
+    paths = []  # forecasts of every filter from every origin (n_filters, n, h)
+    for alpha, beta, phi, drift in settings:
+        level, trend, path = z[0], 0.0, []
+        for i in range(n):
+            if i:
+                expected = level + phi * trend
+                gap = z[i] - expected
+                level, trend = expected + alpha * gap, phi * trend + alpha * beta * gap
+            reach = np.cumsum(phi ** np.arange(1, h + 1))
+            path.append(level + reach * trend + drift * slopes[i] * np.arange(1, h + 1))
+        paths.append(path)
+    paths = np.array(paths)
+    naive = len(SMOOTHING_ALPHAS) - 1
+    errors = []
+    for step in SMOOTHING_STEPS:
+        if step <= h and step < n - 1:
+            missed = np.abs(paths[:, : n - step, step - 1] - z[step:]).sum(axis=1)
+            if missed[naive] > 1e-12:
+                errors.append(missed / missed[naive])
+    error = np.mean(errors, axis=0) if errors else np.where(np.arange(len(settings)) == naive, 1.0, 2.0)
+    prior = np.ones(len(settings))
+    prior[naive] = len(settings) - 1
+    weight = prior * ((error.min() + 1e-9) / (error + 1e-9)) ** (0.5 * max(n, 8))
+    forecast = weight @ paths[:, -1] / weight.sum()
+    farthest = 0.0
+    for j in range(1, h + 1):
+        farthest = max([farthest, *np.abs(z[j:] - z[:-j])]) if j < n else farthest
+        most = 1.5 * farthest * (1.0 if j < n else j / max(n - 1, 1))
+        forecast[j - 1] = np.clip(forecast[j - 1], z[-1] - most, z[-1] + most)
+    return forecast
+
+
+def smoothing_season(z, m):
+    """Season (m,) by phase: distances to a centred mean over all cycles and the last three, shrunk by 1 - 1 / F."""
+    window = np.ones(m) / m if m % 2 else np.array([0.5, *[1] * (m - 1), 0.5]) / m
+    half = m // 2
+    apart = {i: z[i] - window @ z[i - half : i + half + 1] for i in range(half, len(z) - half)}
+    phases = [[apart[i] for i in sorted(apart) if i % m == q] for q in range(m)]
+    n = len(apart)
+    if n < 2 * m or min(map(len, phases)) == 0:
+        return np.zeros(m)
+    lasting = np.array([np.mean(values) for values in phases])
+    recent = np.array([np.mean(values[-3:]) for values in phases])
+    within = sum(((np.array(values) - np.mean(values)) ** 2).sum() for values in phases) / max(n - m, 1)
+    lasting, recent = lasting - lasting.mean(), recent - recent.mean()
+    between = sum(len(values) * figure**2 for values, figure in zip(phases, lasting, strict=True)) / (m - 1)
+    clarity = between / max(within, 1e-10)
+    return max(0.0, 1 - 1 / clarity) * 0.5 * (lasting + recent) if clarity > 0 else np.zeros(m)

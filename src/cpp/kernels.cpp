@@ -8,6 +8,7 @@
 #include "linear.hpp"
 #include "predict.hpp"
 #include "recursive.hpp"
+#include "smoothing.hpp"
 
 #define SB_QUOTE_(x) #x
 #define SB_QUOTE(x) SB_QUOTE_(x)
@@ -49,8 +50,9 @@ constexpr Kernels<T> kernels() {
 }  // namespace
 
 const KernelTable& kernel_table() {
-  static const KernelTable table{SB_QUOTE(SB_ISA), kernels<float>(), kernels<double>(), &lasso_path,
-                                 &ridge_path,      &relaxed_path,    &rls_update,       &solve_with_inverse};
+  static const KernelTable table{SB_QUOTE(SB_ISA),   kernels<float>(), kernels<double>(), &lasso_path,
+                                 &ridge_path,        &relaxed_path,    &rls_update,       &solve_with_inverse,
+                                 &smoothing_columns, &smoothing_bank};
   return table;
 }
 

@@ -51,6 +51,11 @@ struct KernelTable {
   double (*rls_update)(double* covariance, const double* basis, int64_t n, double gap, double* gain);
   void (*solve_with_inverse)(const double* gram, const double* cross, int64_t n, Interrupt* interrupt,
                              double* coefficients, double* covariance);
+  int64_t (*smoothing_columns)(int64_t h, int64_t longest_season);
+  void (*smoothing_bank)(const double* y, const int64_t* indptr, int64_t n_series, const int64_t* seasons,
+                         int64_t n_seasons, int64_t h, const int64_t* first, int64_t n_origins, int64_t stride,
+                         int64_t n_evidence, int n_threads, Interrupt* interrupt, double* forecast, double* unit,
+                         double* logs, double* views, float* columns);
 };
 
 namespace baseline {

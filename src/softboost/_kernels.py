@@ -39,6 +39,7 @@ __all__ = [
     "pack_ensemble",
     "relaxed_path",
     "ridge_path",
+    "smoothing_bank",
     "tree_gradients",
     "tree_output",
     "use_instruction_set",
@@ -352,3 +353,55 @@ def pack_ensemble(dtype: Any, **arrays: Array) -> Any:
         limit = np.full(len(arrays["offset"]), FARTHEST)
         arrays = {**arrays, "low": -limit, "high": limit}
     return cls(**{name: np.ascontiguousarray(a, dtype=kinds.get(name, dtype)) for name, a in arrays.items()})
+
+
+def smoothing_bank(
+    y: Array,
+    indptr: Array,
+    seasons: Sequence[int],
+    h: int,
+    first: Array,
+    n_origins: int,
+    stride: int,
+    n_evidence: int,
+    columns: bool,
+    n_threads: int,
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Forecasts of a bank of exponential smoothers from several origins of every series; see ``smoothing.hpp``.
+
+    Series i is ``y[indptr[i]:indptr[i + 1]]``, NaN where a value is missing. Its o-th origin has not seen the last
+    ``first[i] + o * stride`` values. Returns forecasts (n_series, n_origins, h), units and whether they are those of
+    logarithms (n_series, n_origins), weights of the views (n_series, n_origins, 2 * (n_seasons + 1)) and, where asked
+    for, columns of the origins (n_series, n_origins, n_columns).
+    """
+    n_series = len(indptr) - 1
+    if (
+        n_series < 0
+        or first.shape != (n_series,)
+        or indptr[0] != 0
+        or indptr[-1] != len(y)
+        or np.any(np.diff(indptr) < 0)
+    ):
+        raise ValueError(f"indptr {indptr.shape} and first {first.shape} do not fit y {y.shape}")
+    for name, value in (
+        ("h", h),
+        ("n_origins", n_origins),
+        ("stride", stride),
+        ("seasons", min(seasons, default=2) - 1),
+    ):
+        if value < 1:
+            raise ValueError(f"{name} must be positive, got {value}")
+    if n_evidence < 0 or np.any(first < 0):
+        raise ValueError("n_evidence and first must not be negative")
+    arrays = np.ascontiguousarray(y, dtype=np.float64), np.ascontiguousarray(indptr, dtype=np.int64)
+    return _core.smoothing_bank(
+        *arrays,
+        np.asarray(seasons, dtype=np.int64),
+        h,
+        np.ascontiguousarray(first, dtype=np.int64),
+        n_origins,
+        stride,
+        n_evidence,
+        columns,
+        n_threads,
+    )
