@@ -75,7 +75,7 @@ class Loss:
     """
 
     name: ClassVar[str] = "custom"
-    refit_leaves: ClassVar[bool] = True
+    refit_leaves: bool = True
     scales_with_y: ClassVar[bool] = False
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
@@ -336,6 +336,9 @@ class Huber(Loss):
     ----------
     delta : float or None, default=None
         Error at which the loss becomes linear, in units of y. None uses 1.345 robust standard deviations of y.
+    refit_leaves : bool, default=True
+        Whether the leaves of each tree are solved again with the curvature of the loss. Without it a round takes a
+        fifth of the time; with many rows the gradient alone is enough.
 
     Examples
     --------
@@ -347,10 +350,13 @@ class Huber(Loss):
     name = "huber"
     scales_with_y = True
 
-    def __init__(self, delta: float | None = None) -> None:
+    def __init__(self, delta: float | None = None, refit_leaves: bool = True) -> None:
         if delta is not None and not delta > 0:
             raise ValueError(f"delta must be positive, got {delta!r}; use None to estimate it from the data")
+        if not isinstance(refit_leaves, bool):
+            raise ValueError(f"refit_leaves must be True or False, got {refit_leaves!r}")
         self.delta = delta
+        self.refit_leaves = refit_leaves
 
     def _delta(self) -> float:
         return 1.0 if self.delta is None else self.delta
@@ -366,7 +372,8 @@ class Huber(Loss):
         return self._delta() / np.maximum(np.abs(y_true - raw_prediction), self._delta())
 
     def rescaled(self, y_true: Array, scale: float) -> Loss:
-        return Huber((self.delta if self.delta is not None else 1.345 * _robust_scale(y_true)) / scale)
+        delta = self.delta if self.delta is not None else 1.345 * _robust_scale(y_true)
+        return Huber(delta / scale, self.refit_leaves)
 
 
 def _robust_scale(y_true: Array) -> float:
