@@ -1,200 +1,306 @@
-"""M4 quarterly: 24,000 series, eight steps, scored as in the competition.
+"""The M4 competition: 100,000 series of six frequencies, scored as in the competition.
 
-``python benchmarks/m4.py`` runs it. The official Naive, seasonal Naive and Naive2 are reproduced first; a run whose
-baselines do not match the published ones to three decimals stops there.
+``softboost benchmark m4 --freq all --data-dir DIR`` runs it with the public ``Forecaster`` and its defaults. The folder
+holds the files as published (``Yearly-train.csv``, ``Yearly-test.csv``, ...), plain or gzipped, also in sub-folders
+``Train`` and ``Test``. Naive2 is reproduced first; where it does not match the published scores the data differ, and
+the run stops. Forecasts of every frequency are kept, so that a stopped run goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import importlib
+import os
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from tqdm import tqdm
 
-from softboost import SoftBoostRegressor
-from softboost.datasets import load_m4_quarterly
-from softboost.forecast import Differences, Forecaster, Log, RollingMean
+from softboost.forecast import Forecaster
+from softboost.forecast._features import season_of
+from softboost.forecast._smoothing import seasons_of
 
-from .m4_own import forecast_own
-from .m4_scores import Array, Judge, Scores, naive, naive2, seasonal_naive
+from .m4_scores import Array, Judge
 
-HORIZON = 8
-PUBLISHED = {"Naive": (11.610, 1.477), "sNaive": (12.521, 1.602), "Naive2": (11.012, 1.371)}
-ANCHORS = {"Theta": 0.917, "Comb": 0.890, "Smyl (winner)": 0.847, "N-BEATS (ensemble)": 0.800}
-SAME_FEATURES: dict[str, Any] = {
-    "season_length": 4,
-    "lags": [*range(1, 10), 12],
-    "lag_transforms": {1: [RollingMean(4), RollingMean(8)]},
-    "target_transforms": [Log(), Differences([1])],
-    "scope": "global",
+LEVEL = 95
+SCORES = ["smape", "mase", "owa", "coverage", "msis"]
+PEERS = {"AutoETS": "AutoETS", "dynamic optimised Theta": "DynamicOptimizedTheta"}
+OURS, BANK = "softboost", "softboost, smoothing alone"
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """A part of the competition.
+
+    Attributes
+    ----------
+    unit : str
+        As pandas writes it; season lengths follow from it as they do for frames with dates.
+    h : int
+    period : int
+        Season of the scores, as in the competition.
+    naive2 : tuple of float
+        Published sMAPE and MASE of Naive2.
+    """
+
+    unit: str
+    h: int
+    period: int
+    naive2: tuple[float, float]
+
+    @property
+    def seasons(self) -> tuple[int, ...]:
+        """What the forecaster would take from dates of this frequency."""
+        return seasons_of(season_of(self.unit)[0])
+
+
+FREQUENCIES = {
+    "yearly": Frequency("YS", 6, 1, (16.342, 3.974)),
+    "quarterly": Frequency("QS", 8, 4, (11.012, 1.371)),
+    "monthly": Frequency("MS", 18, 12, (14.427, 1.063)),
+    "weekly": Frequency("W", 13, 1, (9.161, 2.777)),
+    "daily": Frequency("D", 14, 1, (3.045, 3.278)),
+    "hourly": Frequency("h", 48, 24, (18.383, 2.395)),
 }
+# OWA on the test values, as published.
+PUBLISHED: dict[str, dict[str, float]] = {
+    "Smyl (winner)": {"yearly": 0.778, "quarterly": 0.847, "monthly": 0.836, "weekly": 0.851, "daily": 1.046,
+                      "hourly": 0.440, "all": 0.821},
+    "FFORMA (second)": {"yearly": 0.799, "quarterly": 0.847, "monthly": 0.858, "weekly": 0.796, "daily": 1.019,
+                        "hourly": 0.484, "all": 0.838},
+    "N-BEATS (ensemble of 180)": {"yearly": 0.758, "quarterly": 0.800, "monthly": 0.819, "all": 0.795},
+    "Theta": {"yearly": 0.872, "quarterly": 0.917, "monthly": 0.907, "weekly": 0.971, "daily": 0.999, "hourly": 1.006,
+              "all": 0.897},
+}  # fmt: skip
 
-Point = tuple[Array, Array | None, Array | None]
+
+@dataclass(frozen=True)
+class Part:
+    """Series of one frequency, and what is to be forecast."""
+
+    name: str
+    history: list[Array]
+    actual: Array
+
+    @property
+    def frequency(self) -> Frequency:
+        return FREQUENCIES[self.name]
+
+    def frame(self) -> pd.DataFrame:
+        """The histories as a long frame; times are whole numbers, because years before 1678 are no dates of pandas."""
+        sizes = [len(y) for y in self.history]
+        return pd.DataFrame({
+            "unique_id": np.repeat(np.arange(len(sizes)), sizes),
+            "ds": np.concatenate([np.arange(n) for n in sizes]),
+            "y": np.concatenate(self.history),
+        })  # fmt: skip
 
 
-def lightgbm_in_mlforecast(df: pd.DataFrame) -> Point:
-    """What a user gets today in a minute."""
-    import lightgbm
-    from mlforecast import MLForecast  # noqa: PLC0415
-    from mlforecast import lag_transforms as theirs  # noqa: PLC0415
-    from mlforecast import target_transforms as changes  # noqa: PLC0415
+def read(name: str, data_dir: Path, *, limit: int | None = None, held_back: bool = False, seed: int = 0) -> Part:
+    """One frequency from its files.
 
-    log = changes.GlobalSklearnTransformer(FunctionTransformer(func=np.log, inverse_func=np.exp))
-    model = MLForecast(
-        {"model": lightgbm.LGBMRegressor(n_estimators=300, objective="l1", verbosity=-1, n_jobs=1)},
-        freq=1,
-        lags=SAME_FEATURES["lags"],
-        lag_transforms={1: [theirs.RollingMean(4), theirs.RollingMean(8)]},
-        target_transforms=[log, changes.Differences([1])],
+    ``limit`` draws that many series at random. ``held_back`` leaves the test file alone: the last values of the
+    training file are to be forecast.
+    """
+    h = FREQUENCIES[name].h
+    series = _values(_file(data_dir, name, "train"))
+    rest = None if held_back else _values(_file(data_dir, name, "test"))
+    chosen = np.arange(len(series))
+    if limit is not None and limit < len(series):
+        chosen = np.sort(np.random.default_rng(seed).choice(len(series), limit, replace=False))
+    if rest is None:
+        long = [series[i] for i in chosen if len(series[i]) >= h + 8]
+        return Part(name, [y[:-h] for y in long], np.stack([y[-h:] for y in long]))
+    return Part(name, [series[i] for i in chosen], np.stack([rest[i][:h] for i in chosen]))
+
+
+def _file(data_dir: Path, name: str, part: str) -> Path:
+    stem = f"{name.capitalize()}-{part}.csv"
+    names = [f"{prefix}{stem}{end}" for prefix in ("", "M4-") for end in ("", ".gz")]
+    for folder in (data_dir, data_dir / part.capitalize(), data_dir / part):
+        for candidate in names:
+            if (folder / candidate).exists():
+                return folder / candidate
+    raise ValueError(
+        f"{data_dir} has no {stem} (nor {part.capitalize()}/{stem}); --data-dir names the folder of M4's files"
     )
-    forecast = model.fit(df, static_features=[]).predict(HORIZON)["model"]
-    return forecast.to_numpy().reshape(-1, HORIZON), None, None
 
 
-def plain_model() -> Pipeline:
-    """One plain path of boosting: with millions of rows there is little left to choose.
-
-    A tree sees a thirtieth of the rows, so there are many, and each counts for little. Changes of logarithms have heavy
-    tails, and gates in units of their standard deviation would be blunt where most of them are; the order of values,
-    which is all that splits of LightGBM see, stays as it is.
-    """
-    model = SoftBoostRegressor(
-        n_estimators=900, learning_rate=0.05, depth=6, loss="absolute_error", feature_transform=None,
-        leaves="constant", gates="greedy", init="constant", random_state=0,
-    )  # fmt: skip
-    return make_pipeline(FunctionTransformer(_without_tails), model)
+def _values(path: Path) -> list[Array]:
+    """Rows of a wide file: an id, then values up to the first empty cell."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        next(file)
+        return [
+            np.array([float(v) for cell in line.split(",")[1:] if (v := cell.strip().strip('"')) not in ("", "NA")])
+            for line in file
+        ]
 
 
-def _without_tails(X: Any) -> Array:
-    return np.arcsinh(50.0 * np.asarray(X))
+Bounds = tuple[Array, Array, Array]
 
 
-def softboost_same_features(df: pd.DataFrame) -> Point:
-    """softboost on the columns of the LightGBM row, recursive."""
-    forecast = Forecaster(1, HORIZON, plain_model(), **SAME_FEATURES).fit(df).predict()
-    return forecast["Pipeline"].to_numpy().reshape(-1, HORIZON), None, None
+def forecast_softboost(part: Part, n_jobs: int | None, verbose: bool, **settings: Any) -> tuple[Bounds, str]:
+    """Forecasts with bounds, and what was chosen, by the public forecaster."""
+    frequency = part.frequency
+    seasons = list(frequency.seasons) or 1
+    forecaster = Forecaster(1, frequency.h, season_length=seasons, n_jobs=n_jobs, verbose=verbose, **settings)
+    table = forecaster.fit(part.frame()).predict(level=[LEVEL])
+    columns = [table.columns[2], *(c for c in table.columns if c.endswith(f"-{LEVEL}"))]
+    centre, low, high = (table[c].to_numpy().reshape(-1, frequency.h) for c in columns)
+    return (centre, low, high), forecaster.choice_.describe()
 
 
-def softboost_own(df: pd.DataFrame) -> Point:
-    """softboost as it would do it: corrections of smoothing, all steps at once, in units of each series."""
-    return forecast_own(_histories(df))
-
-
-def softboost_analogues(df: pd.DataFrame) -> Point:
-    """The same, which may also look at how other series went on that had gone the same way."""
-    return forecast_own(_histories(df), analogues=True)
-
-
-MODELS: dict[str, Callable[[pd.DataFrame], Point]] = {
-    "LightGBM in mlforecast": lightgbm_in_mlforecast,
-    "softboost, same features": softboost_same_features,
-    "softboost": softboost_own,
-    "softboost, analogues": softboost_analogues,
-}
-
-
-def _starts(df: pd.DataFrame) -> NDArray[np.int64]:
-    """First row of every series, and the number of rows behind them."""
-    first = np.flatnonzero(np.diff(df["ds"].to_numpy(), prepend=np.inf) < 0)
-    return np.append(first, len(df))
-
-
-def _histories(df: pd.DataFrame) -> list[Array]:
-    return np.split(df["y"].to_numpy(), _starts(df)[1:-1])
-
-
-def read(data_dir: Path | None, held_back: bool = False) -> tuple[pd.DataFrame, Array]:
-    """Training rows of all series, ids as numbers so that they stay in the file's order, and the values to forecast.
-
-    ``held_back`` leaves the test part alone: the last eight training values of each series are to be forecast.
-    """
-    train = load_m4_quarterly(data_dir, part="train")
-    first = _starts(train)
-    train["unique_id"] = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    if held_back:
-        return hold_back(train)
-    return train, load_m4_quarterly(data_dir, part="test")["y"].to_numpy().reshape(-1, HORIZON)
-
-
-def hold_back(train: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
-    """The rows without the last eight of each series, and those."""
-    first = _starts(train)
-    to_end = np.repeat(first[1:], np.diff(first)) - np.arange(len(train))
-    actual = train["y"].to_numpy()[to_end <= HORIZON].reshape(-1, HORIZON)
-    return train[to_end > HORIZON].reset_index(drop=True), actual
+def forecast_peer(part: Part, name: str, n_jobs: int | None) -> tuple[Bounds, str]:
+    """Forecasts with bounds by a model of statsforecast."""
+    try:
+        core, models = importlib.import_module("statsforecast"), importlib.import_module("statsforecast.models")
+    except ImportError as error:
+        raise ValueError(f"--peers needs statsforecast ({error}); pip install 'softboost[benchmark]'") from None
+    frequency = part.frequency
+    model = getattr(models, PEERS[name])(season_length=frequency.period)
+    table = core.StatsForecast([model], freq=1, n_jobs=n_jobs or 1).forecast(
+        df=part.frame(), h=frequency.h, level=[LEVEL]
+    )
+    table = table.sort_values(["unique_id", "ds"])
+    columns = [PEERS[name], f"{PEERS[name]}-lo-{LEVEL}", f"{PEERS[name]}-hi-{LEVEL}"]
+    centre, low, high = (table[c].to_numpy().reshape(-1, frequency.h) for c in columns)
+    return (centre, low, high), ""
 
 
 def run(
-    models: list[str],
-    data_dir: Path | None,
-    limit: int | None = None,
+    names: list[str],
+    data_dir: Path,
+    out: Path,
     *,
+    peers: int = 0,
+    limit: int | None = None,
     held_back: bool = False,
-    out: Path | None = None,
+    n_jobs: int | None = -1,
+    verbose: bool = False,
 ) -> pd.DataFrame:
-    """Score the baselines and the models.
+    """Score the forecaster, the smoothing bank alone and, on a sample, its peers; a table with a row for each.
 
-    ``limit`` takes only the first series, for a trial. Rows that the file ``out`` holds already are kept, so that a
-    stopped run goes on where it was.
+    Forecasts are kept in ``out``, one file a model and frequency, and not made again while they are there.
     """
-    df, actual = read(data_dir, held_back)
-    if limit is not None:
-        df, actual = df[df["unique_id"] < limit], actual[:limit]
-    history = _histories(df)
-    judge = Judge(history, actual)
-    rows: dict[str, dict[str, Any]] = {}
-    if out is not None and out.exists():
-        rows = {str(row["model"]): dict(row) for _, row in pd.read_csv(out).iterrows()}
-    for name, function in (("Naive", naive), ("sNaive", seasonal_naive), ("Naive2", naive2)):
-        scores = judge.score(np.stack([function(y) for y in history]))
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    totals: dict[str, list[tuple[int, float, float, float, float]]] = {}
+    for name in tqdm(names, unit="frequency", file=sys.stderr):
+        part = read(name, data_dir, limit=limit, held_back=held_back)
+        judge = Judge(part.history, part.actual, part.frequency.period)
         if limit is None and not held_back:
-            _check_published(name, scores)
-        rows[name] = {"model": name, **vars(scores)}
+            _check_published(name, judge)
+        models: dict[str, Callable[[], tuple[Bounds, str]]] = {
+            OURS: partial(forecast_softboost, part, n_jobs, verbose),
+            BANK: partial(forecast_softboost, part, n_jobs, verbose, candidates=["smoothing"]),
+        }
+        for model, forecast in models.items():
+            row = _scored(out, f"{name}{'_held_back' if held_back else ''}_{limit or 'all'}", model, judge, forecast)
+            rows.append({"frequency": name, "series": len(part.history), **row})
+            totals.setdefault(model, []).append((len(part.history), row["smape"], row["mase"], *judge.baseline))
+        if peers:
+            rows += _with_peers(out, name, data_dir, peers, held_back, n_jobs, verbose)
+    if len(names) == len(FREQUENCIES):
+        rows += [{"frequency": "all", "model": model, **_total(parts)} for model, parts in totals.items()]
     if not held_back:
-        rows.update({name: {"model": name, "owa": owa} for name, owa in ANCHORS.items()})
-    for name in [name for name in models if name not in rows]:
-        start, processor = time.perf_counter(), time.process_time()
-        scores = judge.score(*MODELS[name](df))
-        minutes = (time.perf_counter() - start) / 60
-        rows[name] = {"model": name, **vars(scores), "minutes": minutes}
-        rows[name]["processor_minutes"] = (time.process_time() - processor) / 60  # what a busy machine does not move
-        print(f"{name}: {rows[name]}", flush=True)
-        if out is not None:
-            _table(rows).to_csv(out, index=False)
-    return _table(rows)
+        rows += [
+            {"frequency": name, "model": model, "owa": owa[name]}
+            for model, owa in PUBLISHED.items() for name in [*names, "all"] if name in owa
+        ]  # fmt: skip
+    columns = ["frequency", "model", "series", *SCORES, "minutes", "cpu_s_per_series", "choice"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.to_csv(out / "m4.csv", index=False)
+    return table
 
 
-def _table(rows: dict[str, dict[str, Any]]) -> pd.DataFrame:
-    columns = ["model", "smape", "mase", "owa", "coverage", "msis", "minutes", "processor_minutes"]
-    return pd.DataFrame(list(rows.values()), columns=columns).sort_values("owa", ignore_index=True)
+def _with_peers(
+    out: Path, name: str, data_dir: Path, n_series: int, held_back: bool, n_jobs: int | None, verbose: bool
+) -> list[dict[str, Any]]:
+    """Our forecasts and the peers' on the same sample of series, which make a panel of their own."""
+    part = read(name, data_dir, limit=n_series, held_back=held_back, seed=1)
+    judge = Judge(part.history, part.actual, part.frequency.period)
+    models: dict[str, Callable[[], tuple[Bounds, str]]] = {OURS: partial(forecast_softboost, part, n_jobs, verbose)}
+    models.update({peer: partial(forecast_peer, part, peer, n_jobs) for peer in PEERS})
+    label = f"{name}{'_held_back' if held_back else ''}_sample_{n_series}"
+    return [
+        {"frequency": f"{name}, sample", "series": len(part.history), **_scored(out, label, model, judge, forecast)}
+        for model, forecast in models.items()
+    ]
 
 
-def _check_published(name: str, scores: Scores) -> None:
-    smape, mase = PUBLISHED[name]
-    if round(scores.smape, 3) != smape or round(scores.mase, 3) != mase:
-        raise RuntimeError(f"{name} scores {scores}, published are sMAPE {smape} and MASE {mase}; the data differ")
+def _scored(
+    out: Path, label: str, model: str, judge: Judge, forecast: Callable[[], tuple[Bounds, str]]
+) -> dict[str, Any]:
+    path = out / f"{label}_{model.replace(', ', '_').replace(' ', '_')}.npz"
+    if not path.exists():
+        start, processor = time.perf_counter(), _processor_seconds()
+        bounds, choice = forecast()
+        seconds = time.perf_counter() - start, _processor_seconds() - processor
+        np.savez_compressed(path, bounds=np.stack(bounds), seconds=seconds, choice=choice)
+    kept = np.load(path)
+    minutes, processor = kept["seconds"][0] / 60, kept["seconds"][1]
+    scores = vars(judge.score(*kept["bounds"]))
+    per_series = processor / len(judge.actual)
+    return {"model": model, **scores, "minutes": minutes, "cpu_s_per_series": per_series, "choice": str(kept["choice"])}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data-dir", type=Path, help="folder of the data files (SOFTBOOST_DATA)")
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS), metavar="MODEL")
-    parser.add_argument("--limit", type=int, help="only so many series")
-    parser.add_argument("--held-back", action="store_true", help="forecast the last eight training values instead")
-    parser.add_argument("--out", type=Path, help="write the table as CSV; rows that are there are not run again")
-    args = parser.parse_args(arguments)
-    table = run(args.models, args.data_dir, args.limit, held_back=args.held_back, out=args.out)
-    print(table.round(3).to_string(index=False))
+def _processor_seconds() -> float:
+    """Of this process and of those it has waited for."""
+    times = os.times()
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def _total(parts: list[tuple[int, float, float, float, float]]) -> dict[str, Any]:
+    """Scores over all series of all frequencies, as the competition counts them."""
+    n, smape, mase, base_smape, base_mase = (np.array(column, dtype=float) for column in zip(*parts, strict=True))
+    means = [float(np.average(v, weights=n)) for v in (smape, mase, base_smape, base_mase)]
+    owa = (means[0] / means[2] + means[1] / means[3]) / 2
+    return {"series": int(n.sum()), "smape": means[0], "mase": means[1], "owa": owa}
+
+
+def _check_published(name: str, judge: Judge) -> None:
+    if tuple(round(v, 3) for v in judge.baseline) != FREQUENCIES[name].naive2:
+        raise ValueError(
+            f"Naive2 of the {name} series scores {judge.baseline}, published are {FREQUENCIES[name].naive2}: the files "
+            "are not those of the competition"
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options to a command-line parser."""
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of M4's training and test files")
+    parser.add_argument("--freq", nargs="+", default=["all"], choices=[*FREQUENCIES, "all"], help="frequencies (all)")
+    parser.add_argument("--out", type=Path, default=Path(".m4"), help="folder of forecasts and table (%(default)s)")
+    parser.add_argument(
+        "--peers", type=int, nargs="?", const=300, default=0, metavar="N",
+        help="also run statsforecast's models, on a sample of N series of each frequency (300)",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=int, help="only that many series of each frequency, drawn at random")
+    parser.add_argument(
+        "--held-back", action="store_true", help="forecast the last training values, not the test values"
+    )
+    parser.add_argument("--n-jobs", type=int, default=-1, help="processes and threads; -1 is all cores (%(default)s)")
+    parser.add_argument("--verbose", action="store_true", help="show what is being fitted")
+
+
+def run_from_args(args: argparse.Namespace) -> int:
+    """Run with parsed options; the exit status."""
+    names = list(FREQUENCIES) if "all" in args.freq else args.freq
+    options = {"peers": args.peers, "limit": args.limit, "held_back": args.held_back, "n_jobs": args.n_jobs}
+    try:
+        if args.limit is not None and args.limit < 2:
+            raise ValueError(f"--limit must be at least 2, got {args.limit}")
+        table = run(names, args.data_dir, args.out, **options, verbose=args.verbose)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(table.round(3).to_string(index=False, na_rep=""))
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The M4 competition's own scores and baselines, for quarterly series."""
+"""The M4 competition's own scores and baselines, for any frequency."""
 
 from __future__ import annotations
 
@@ -7,50 +7,49 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PERIOD", "Scores", "naive", "naive2", "seasonal_factors", "seasonal_naive"]
+__all__ = ["Judge", "Scores", "is_seasonal", "naive", "naive2", "seasonal_factors", "seasonal_naive"]
 
 Array = NDArray[np.float64]
-PERIOD = 4
-HORIZON = 8
 
 
-def naive(y: Array) -> Array:
+def naive(y: Array, h: int) -> Array:
     """The last value again."""
-    return np.full(HORIZON, y[-1])
+    return np.full(h, y[-1])
 
 
-def seasonal_naive(y: Array) -> Array:
-    """The last year again."""
-    return np.tile(y[-PERIOD:], HORIZON // PERIOD)
+def seasonal_naive(y: Array, h: int, period: int) -> Array:
+    """The last season again."""
+    return np.resize(y[-period:], h)
 
 
-def naive2(y: Array) -> Array:
+def naive2(y: Array, h: int, period: int) -> Array:
     """The last value of the seasonally adjusted series, with its season put back."""
-    factors = seasonal_factors(y)
-    return y[-1] / factors[-1] * np.tile(factors[-PERIOD:], HORIZON // PERIOD)
+    factors = seasonal_factors(y, period)
+    return y[-1] / factors[-1] * np.resize(factors[-period:], h)
 
 
-def seasonal_factors(y: Array) -> Array:
+def seasonal_factors(y: Array, period: int) -> Array:
     """Multiplicative season of every value by classical decomposition; ones where the test finds no season."""
-    if not is_seasonal(y):
+    if not is_seasonal(y, period):
         return np.ones_like(y)
-    window = np.array([0.5, 1, 1, 1, 0.5]) / PERIOD
+    window = np.ones(period) / period if period % 2 else np.r_[0.5, np.ones(period - 1), 0.5] / period
+    half = period // 2
     trend = np.convolve(y, window, mode="valid")
     ratio = np.full(len(y), np.nan)
-    ratio[2:-2] = y[2:-2] / trend
-    figure = np.array([np.nanmean(ratio[quarter::PERIOD]) for quarter in range(PERIOD)])
+    ratio[half : half + len(trend)] = y[half : half + len(trend)] / trend
+    figure = np.array([np.nanmean(ratio[phase::period]) for phase in range(period)])
     return np.resize(figure / figure.mean(), len(y))
 
 
-def is_seasonal(y: Array) -> bool:
-    """Whether the autocorrelation at one year passes the competition's test at 90 percent."""
-    if len(y) < 3 * PERIOD:
+def is_seasonal(y: Array, period: int) -> bool:
+    """Whether the autocorrelation at one season passes the competition's test at 90 percent."""
+    if period == 1 or len(y) < 3 * period:
         return False
     centred = y - y.mean()
     total = float(centred @ centred)
     if total == 0:
         return False
-    acf = np.array([centred[lag:] @ centred[:-lag] for lag in range(1, PERIOD + 1)]) / total
+    acf = np.array([centred[lag:] @ centred[:-lag] for lag in range(1, period + 1)]) / total
     limit = 1.645 / np.sqrt(len(y)) * np.sqrt(1 + 2 * np.sum(acf[:-1] ** 2))
     return bool(abs(acf[-1]) > limit)
 
@@ -73,24 +72,29 @@ class Judge:
     ----------
     history : list of ndarray
         What was known of each series.
-    actual : ndarray of shape (n_series, 8)
+    actual : ndarray of shape (n_series, h)
+    period : int
+        Season of the scaled errors and of Naive2.
     """
 
-    def __init__(self, history: list[Array], actual: Array) -> None:
+    def __init__(self, history: list[Array], actual: Array, period: int) -> None:
         self.actual = actual
-        self.scale = np.array([np.mean(np.abs(y[PERIOD:] - y[:-PERIOD])) for y in history])
-        self.scale[self.scale == 0] = np.nan  # MASE says nothing of a series that has never moved over a year
-        self.baseline = (1.0, 1.0)
-        self.baseline = self._points(np.stack([naive2(y) for y in history]))
+        self.scale = np.array(
+            [np.mean(np.abs(y[period:] - y[:-period])) if len(y) > period else np.nan for y in history]
+        )
+        self.scale[self.scale == 0] = np.nan  # MASE says nothing of a series that has never moved over a season
+        self.baseline = self.points(np.stack([naive2(y, actual.shape[1], period) for y in history]))
 
-    def _points(self, forecast: Array) -> tuple[float, float]:
+    def points(self, forecast: Array) -> tuple[float, float]:
+        """sMAPE and MASE of point forecasts (n_series, h)."""
         error = np.abs(self.actual - forecast)
-        smape = 200 * error / (np.abs(self.actual) + np.abs(forecast))
+        size = np.abs(self.actual) + np.abs(forecast)
+        smape = 200 * np.divide(error, size, out=np.zeros_like(error), where=size > 0)
         return float(smape.mean()), float(np.nanmean(error / self.scale[:, None]))
 
     def score(self, forecast: Array, low: Array | None = None, high: Array | None = None) -> Scores:
-        """Scores of point forecasts (n_series, 8), and of their 95 percent bounds where given."""
-        smape, mase = self._points(forecast)
+        """Scores of point forecasts (n_series, h), and of their 95 percent bounds where given."""
+        smape, mase = self.points(forecast)
         owa = (smape / self.baseline[0] + mase / self.baseline[1]) / 2
         if low is None or high is None:
             return Scores(smape, mase, owa)
