@@ -171,10 +171,10 @@ def test_global_equals_mlforecast():
 
 def test_scope_and_transforms_are_chosen_by_least_backtest_error():
     forecaster = Forecaster("MS", h=4, model=Ridge(), lags=[1, 12]).fit(long_frame(4))
-    best = min(forecaster.choice_, key=forecaster.choice_.get)
-    assert best.startswith(f"{forecaster.scope_}: ")
-    assert len(forecaster.choice_) == 6
-    assert np.isfinite(list(forecaster.choice_.values())).all()
+    errors = forecaster.choice_.errors
+    assert min(errors, key=errors.get).startswith(f"{forecaster.scope_}: ")
+    assert len(errors) == 6
+    assert np.isfinite(list(errors.values())).all()
 
 
 def test_pooling_wins_where_series_are_short_and_alike():
@@ -312,10 +312,11 @@ def test_gaps_are_filled_where_asked(gaps):
     df = long_frame(2)
     df["y"] = np.tile(np.arange(float(N_ROWS)), 2)
     filled = quick(gaps=gaps).fit(df.drop(index=[10, 11]).assign(y=lambda d: d["y"].where(d.index != 80)))
-    y = filled.frame_.panel.y
+    y, known = filled.frame_.panel.filled, filled.frame_.panel.y
     assert_array_equal(y[10:12], [10, 11] if gaps == "interpolate" else [9, 9])
     assert y[80] == (20 if gaps == "interpolate" else 19)
     assert len(y) == 2 * N_ROWS
+    assert_array_equal(np.flatnonzero(np.isnan(known)), [10, 11, 80])  # what was filled is never taken for the truth
 
 
 def test_not_a_frame_is_refused():

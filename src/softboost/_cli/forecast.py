@@ -163,6 +163,14 @@ def _heard(say: Say, work: Callable[[], Any]) -> Any:
     return result
 
 
+def _chosen(model: Forecaster) -> str:
+    """One line that says which candidates, or which regression, made the forecasts."""
+    if model.scope_ is None:
+        return f"weights: {model.choice_.describe()}"
+    changes = ", ".join(_in_words(step) for step in model.target_transforms_.steps) or "not transformed"
+    return f"models: {'one for all series' if model.scope_ == 'global' else 'one per series'}; target: {changes}"
+
+
 def _plain_names(frame: pd.DataFrame) -> pd.DataFrame:
     """Rename the columns of the forecast to forecast, lo-80, hi-80, ..."""
     model = "SoftBoostRegressor"
@@ -179,8 +187,7 @@ def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
         return _plain_names(model.fit(file.frame).predict(level=args.level))
 
     table = _heard(say, work)
-    changes = ", ".join(_in_words(step) for step in model.target_transforms_.steps) or "not transformed"
-    say(f"models: {'one for all series' if model.scope_ == 'global' else 'one per series'}; target: {changes}")
+    say(_chosen(model))
     if args.plot:
         _forecast_page(file, table, args).write(args.plot, f"Written by softboost forecast {args.file.name}.")
         say(f"pictures: {args.plot}")

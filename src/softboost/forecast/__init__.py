@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from . import _saved as _saved  # lets model files hold forecasters
 from ._backtest import Backtest
+from ._combination import ForecastChoice
 from ._forecaster import Forecaster
 from .lag_transforms import (
     ExpandingMax,
@@ -35,6 +36,7 @@ __all__ = [
     "ExpandingMin",
     "ExpandingStd",
     "ExponentiallyWeightedMean",
+    "ForecastChoice",
     "Forecaster",
     "LocalMinMaxScaler",
     "LocalRobustScaler",

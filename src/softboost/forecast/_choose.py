@@ -8,10 +8,10 @@ import numpy as np
 
 from ._fitted import Fitted
 from ._panel import Panel
-from ._rolling import roll, scaled_errors
+from ._rolling import own_origins, roll, scaled_errors
 from .target_transforms import Chain, Differences, LocalStandardScaler, Log
 
-__all__ = ["candidate_transforms", "choose"]
+__all__ = ["candidate_transforms", "choose", "few_transforms"]
 
 MAX_POOLED = 500  # series that a pooled model is judged with
 MAX_JUDGED = 40  # series that both scopes are judged on
@@ -27,8 +27,23 @@ def candidate_transforms(scope: str, panel: Panel) -> list[Chain]:
     """
     scaled = [LocalStandardScaler()] if scope == "global" else []
     options = [Chain([*scaled]), Chain([Differences([1]), *scaled])]
-    if np.min(panel.y) > 0 and np.max(panel.y) > 2 * np.min(panel.y):
+    if np.nanmin(panel.y) > 0 and np.nanmax(panel.y) > 2 * np.nanmin(panel.y):
         options.append(Chain([Log(), Differences([1]), *scaled]))
+    return options
+
+
+def few_transforms(scope: str, panel: Panel, season: int) -> list[Chain]:
+    """Target transforms that a regression beside other candidates is tried with, fewer because each costs a fit.
+
+    None for single series; differences, and seasonal ones, of logarithms where all values allow them.
+    """
+    log = [Log()] if np.nanmin(panel.y) > 0 else []
+    scaled = [LocalStandardScaler()] if scope == "global" else []
+    options = [Chain([*log, Differences([1]), *scaled])]
+    if scope == "local":
+        options.insert(0, Chain([]))
+    if season > 1 and np.max(panel.sizes) >= 3 * season:
+        options.append(Chain([*log, Differences([season]), *scaled]))
     return options
 
 
@@ -50,7 +65,7 @@ def choose(
     errors = {}
     for scope, chain in options:
         sample = pooled if scope == "global" else pooled.take(judged)
-        y, forecast = roll(make_fit(scope, chain, h), sample, h, n_windows, h, False)
+        y, forecast = roll(make_fit(scope, chain, h), sample, own_origins(sample, h, n_windows, h), h, False)
         each = scaled_errors(y, forecast, sample)
         each = each[judged] if scope == "global" else each
         known = each[~np.isnan(each)]

@@ -38,32 +38,22 @@ def fit_on_engine(engine: Any, settings: Settings, panel: Panel, chosen: Array) 
 
 
 def _fit_part(settings: Settings, panel: Panel) -> list[Learned]:
-    return [Learned(settings, panel.take([i])) for i in range(panel.n_series)]
+    return [Learned.fit(settings, panel.take([i])) for i in range(panel.n_series)]
 
 
 def roll_on_engine(
-    engine: Any,
-    settings: Settings,
-    season: int,
-    panel: Panel,
-    h: int,
-    n_windows: int,
-    step_size: int,
-    refit: bool | int | str,
+    engine: Any, settings: Settings, season: int, panel: Panel, back: Array, h: int, refit: bool | int | str
 ) -> tuple[Array, Array]:
     """:func:`~softboost.forecast._rolling.roll` of local models, parts of the series at a time."""
-    tasks = [
-        (settings, season, panel.take(part), h, n_windows, step_size, refit)
-        for part in _parts(np.arange(panel.n_series))
-    ]
+    tasks = [(settings, season, panel.take(part), back[part], h, refit) for part in _parts(np.arange(panel.n_series))]
     done = _run(engine, _roll_part, tasks)
     return np.concatenate([y for y, _ in done]), np.concatenate([forecast for _, forecast in done])
 
 
 def _roll_part(
-    settings: Settings, season: int, panel: Panel, h: int, n_windows: int, step_size: int, refit: bool | int | str
+    settings: Settings, season: int, panel: Panel, back: Array, h: int, refit: bool | int | str
 ) -> tuple[Array, Array]:
-    return roll(lambda p: Fitted(settings, "local", season, p), panel, h, n_windows, step_size, refit)
+    return roll(lambda p: Fitted.fit(settings, "local", season, p), panel, back, h, refit)
 
 
 def _parts(series: Array) -> list[Array]:

@@ -28,4 +28,4 @@ def naive(panel: Panel, season: int, h: int) -> Array:
     """Forecasts (n_series, h): the value one season before, or the last value where there is no full season."""
     periods = np.where(panel.sizes >= season, season, 1)[:, None]
     steps = np.arange(h)[None]
-    return panel.y[panel.indptr[1:, None] - periods + steps % periods]
+    return panel.filled[panel.indptr[1:, None] - periods + steps % periods]

@@ -14,7 +14,7 @@ from coreforecast.lag_transforms import Lag
 from ._panel import Array, grouped
 from .lag_transforms import MAX_REACH, RollingMean, RollingStd, kernel_of, reach_of
 
-__all__ = ["Features", "choose_features", "season_of"]
+__all__ = ["FeatureChooser", "Features", "choose_features", "season_of"]
 
 DateFeature = str | Callable[[Any], Any]
 
@@ -166,11 +166,26 @@ def _date_name(feature: DateFeature) -> str:
     return feature if isinstance(feature, str) else getattr(feature, "__name__", repr(feature))
 
 
-def choose_features(freq: str | int, season: int, length: int, has_dates: bool) -> Features:
+@dataclass(frozen=True)
+class FeatureChooser:
+    """Columns by the length of a series, where the user states none."""
+
+    freq: str | int
+    season: int
+    has_dates: bool
+    longer: int = 0
+
+    def __call__(self, length: int) -> Features:
+        """The columns for series of this length."""
+        return choose_features(self.freq, self.season, length, self.has_dates, self.longer)
+
+
+def choose_features(freq: str | int, season: int, length: int, has_dates: bool, longer: int = 0) -> Features:
     """Columns for series of this frequency, season length and (typical) length.
 
     Lags reach back at most a sixth of the series, and at most two seasons or eight values, whichever is more, but never
-    beyond 24; seasonal lags are taken where three seasons have been seen; means over two or three windows and one
+    beyond 24; seasonal lags are taken where three seasons have been seen, those of a second, longer season (168 hours)
+    and the first season's multiples up to it likewise; means over two or three windows and one
     standard deviation where there are four windows of that length. The calendar needs two years of it.
 
     Examples
@@ -184,6 +199,9 @@ def choose_features(freq: str | int, season: int, length: int, has_dates: bool) 
     lags = list(range(1, max(1, min(reach, length // 6)) + 1))
     if season > 1:
         lags += [m for m in (season, season + 1, 2 * season) if m not in lags and 3 * m <= length]
+        if season < longer <= length // 3:
+            far = [*range(3 * season, min(longer, 8 * season), season), longer - 1, longer, longer + 1]
+            lags += [m for m in far if m not in lags]
     windows = sorted({w for w in (4, season, 2 * season) if 4 <= w <= 104 and 4 * w <= length})
     statistics: list[Any] = [RollingMean(w, min_samples=2) for w in windows[:3]]
     if windows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,60 +11,73 @@ from ._fallback import fallback_name, naive, too_short
 from ._learned import Learned, Settings
 from ._panel import Array, Future, Panel
 
-__all__ = ["FitMany", "Fitted"]
+__all__ = ["FitMany", "Fitted", "fit_one_by_one", "too_short_for"]
 
 FitMany = Callable[[Settings, Panel, Array], Iterable[Learned]]
 
 
 def fit_one_by_one(settings: Settings, panel: Panel, chosen: Array) -> Iterable[Learned]:
     """A model of its own for each chosen series."""
-    return (Learned(settings, panel.take([i])) for i in chosen)
+    return (Learned.fit(settings, panel.take([i])) for i in chosen)
 
 
+@dataclass(frozen=True)
 class Fitted:
     """Models for the series of a panel.
 
     Attributes
     ----------
-    fit_many : callable
-        How models of single series are fitted: here, in processes, or on an engine.
+    settings : Settings
+    scope : {"local", "global"}
+    season : int
     short : ndarray of bool, shape (n_series,)
         Series that are forecast by the fallback.
-    models : list of Learned or None
-        Local: the model of each series, None for short ones. Global: one model.
     place : ndarray of shape (n_series,)
         Global: number of each series within the pooled fit, -1 for short ones.
+    models : list of Learned or None
+        Local: the model of each series, None for short ones. Global: one model.
+    fit_many : callable
+        How models of single series are fitted: here, in processes, or on an engine.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        scope: str,
-        season: int,
-        panel: Panel,
-        *,
-        fit_many: FitMany | None = None,
-    ) -> None:
-        self.settings, self.scope, self.season = settings, scope, season
-        self.fit_many = fit_many or fit_one_by_one
-        self.short = self._too_short(panel)
-        self.place = np.full(panel.n_series, -1)
-        self.models: list[Learned | None] = []
-        chosen = np.flatnonzero(~self.short)
+    settings: Settings
+    scope: str
+    season: int
+    short: Array
+    place: Array
+    models: list[Learned | None]
+    fit_many: FitMany = fit_one_by_one
+
+    @classmethod
+    def fit(
+        cls, settings: Settings, scope: str, season: int, panel: Panel, *, fit_many: FitMany = fit_one_by_one
+    ) -> Fitted:
+        """Fit models to a panel."""
+        short = too_short_for(settings, scope, panel)
+        nowhere: Array = np.full(panel.n_series, -1)
+        chosen = np.flatnonzero(~short)
         if scope == "local":
-            self.models = [None] * panel.n_series
-            self._fit_local(panel, chosen)
-        elif len(chosen):
-            self.models = [Learned(settings, panel.take(chosen))]
-            self.place[chosen] = np.arange(len(chosen))
+            empty = cls(settings, scope, season, short, nowhere, [None] * panel.n_series, fit_many)
+            return empty._with_local_fits(panel, chosen)
+        place = nowhere
+        place[chosen] = np.arange(len(chosen))
+        models: list[Learned | None] = [Learned.fit(settings, panel.take(chosen))] if len(chosen) else []
+        return cls(settings, scope, season, short, place, models, fit_many)
 
-    def _too_short(self, panel: Panel) -> Array:
-        settings = self.settings
-        return too_short(panel, self.scope, settings.transforms.n_lost, settings.h, settings.strategy)
-
-    def _fit_local(self, panel: Panel, chosen: Array) -> None:
+    def _with_local_fits(self, panel: Panel, chosen: Array) -> Fitted:
+        models = list(self.models)
         for i, learned in zip(chosen, self.fit_many(self.settings, panel, chosen), strict=True):
-            self.models[i] = learned
+            models[i] = learned
+        return replace(self, models=models)
+
+    def refitted(self, panel: Panel, which: Array) -> Fitted:
+        """Local models with those of the series marked by ``which`` fitted to a panel of more rows."""
+        short = self.short & too_short_for(self.settings, self.scope, panel)
+        return replace(self, short=short)._with_local_fits(panel, np.flatnonzero(which & ~short))
+
+    def copied(self) -> Fitted:
+        """The same with models of its own, which may learn without changing these."""
+        return replace(self, models=[model and model.copied() for model in self.models])
 
     def fallback(self, panel: Panel) -> dict[int, str]:
         """Number of every short series, and what forecasts it."""
@@ -107,25 +120,25 @@ class Fitted:
         ``old[i]`` is the number that series i had before, -1 for a new one. New series, and those no longer too short,
         get a model of their own or join the pooled one, which is not fitted again.
         """
-        grown: Any = object.__new__(Fitted)
-        grown.__dict__.update(self.__dict__)
         known = old >= 0
         was_short = np.where(known, self.short[old], True)
-        grown.short = was_short & self._too_short(panel)
-        added = np.flatnonzero(was_short & ~grown.short)
+        short = was_short & too_short_for(self.settings, self.scope, panel)
+        added = np.flatnonzero(was_short & ~short)
         if self.scope == "local":
-            grown.models = [self.models[i] if i >= 0 else None for i in old]
-            grown._fit_local(panel, added)
-            return grown
-        grown.place = np.where(known, self.place[old], -1)
+            models = [self.models[i] if i >= 0 else None for i in old]
+            return replace(self, short=short, models=models)._with_local_fits(panel, added)
         if len(added) and not self.models:
-            return Fitted(self.settings, self.scope, self.season, panel, fit_many=self.fit_many)
-        if len(added) and self.models[0] is not None:
-            model = self.models[0]
+            return Fitted.fit(self.settings, self.scope, self.season, panel, fit_many=self.fit_many)
+        place = np.where(known, self.place[old], -1)
+        models = self.models
+        if len(added) and models[0] is not None:
             new = panel.take(added)
-            joined: Any = object.__new__(Learned)
-            joined.__dict__.update(model.__dict__)
-            joined.transforms = model.transforms.join(self.settings.transforms.fit(new.y, new.indptr))
-            grown.place[added] = grown.place.max() + 1 + np.arange(len(added))
-            grown.models = [joined]
-        return grown
+            transforms = models[0].transforms.join(self.settings.transforms.fit(new.filled, new.indptr))
+            place[added] = len(self.place[self.place >= 0]) + np.arange(len(added))
+            models = [replace(models[0], transforms=transforms)]
+        return replace(self, short=short, place=place, models=models)
+
+
+def too_short_for(settings: Settings, scope: str, panel: Panel) -> Array:
+    """Series that have too few rows for these settings."""
+    return too_short(panel, scope, settings.transforms.n_lost, settings.h, settings.strategy)

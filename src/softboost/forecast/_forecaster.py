@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,31 +14,46 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from softboost._data.checks import check_choice, check_flag, check_integer
+from softboost._data.checks import check_choice, check_flag, check_integer, resolve_n_threads
 from softboost._file.container import save as save_model
 from softboost._regressor import SoftBoostRegressor
 from softboost._runtime.progress import Progress
 
 from ._backtest import Backtest
-from ._choose import candidate_transforms, choose
+from ._choose import candidate_transforms, choose, few_transforms
+from ._combination import CANDIDATES, Combination, ForecastChoice, Plan, combine
 from ._distributed import as_local, fit_on_engine, roll_on_engine
 from ._fallback import fallback_name, too_short
-from ._features import DateFeature, Features, choose_features, season_of
+from ._features import DateFeature, FeatureChooser, Features, season_of
 from ._fitted import FitMany, Fitted
 from ._frame import LongFrame, Names, add_columns, concatenate, infer_freq, read_future, read_long, take
 from ._intervals import check_levels
 from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
-from ._rolling import Scores, calibration_scores, n_calibration_windows, roll
+from ._rolling import Scores, calibration_scores, common_origins, n_calibration_windows, own_origins, roll
+from ._smoothing import Smoothing, seasons_of
 from .target_transforms import Chain, read_target_transforms
 
 __all__ = ["Forecaster"]
 
 AUTO = "auto"
+WORTH_PROCESSES = 32  # series to fit; fewer are done before processes have started
+
+# A regression beside other candidates: one that starts from a linear model, without a choice of its own.
+FEW_ROUNDS: dict[str, Any] = {
+    "n_estimators": 40, "learning_rate": 0.1, "depth": 2, "feature_transform": None, "leaves": "linear",
+    "gates": "greedy", "init": "linear", "shuffle": False,
+}  # fmt: skip
 
 
 class Forecaster(BaseEstimator):
     """Forecasts of many series in a long frame.
+
+    By default four candidates are judged at past origins and combined by evidence: a bank of exponential smoothers, a
+    correction of it that is learned from all series at once, and regressions on the past for each series and for all
+    of them. Settings of the regressions (``model``, ``lags``, ``lag_transforms``, ``date_features``,
+    ``target_transforms``, ``scope``, ``strategy="direct"``) leave the regressions alone, unless ``candidates`` says
+    otherwise.
 
     A frame has one row for each series and time, with columns ``unique_id``, ``ds`` and ``y``; further columns are
     static (they never change within a series) or exogenous (their future is passed to :meth:`predict`). pandas and
@@ -51,7 +67,11 @@ class Forecaster(BaseEstimator):
     h : int, default=1
         Steps ahead that back-tests judge, direct strategies learn and :meth:`predict` gives by default.
     model : scikit-learn regressor, default=None
-        Any regressor. None is ``SoftBoostRegressor(shuffle=False)``: its choice is judged in time order.
+        Any regressor, for the regressions. None is ``SoftBoostRegressor(shuffle=False)``, whose choice is judged in
+        time order; beside other candidates it is one of a few rounds that starts from a linear model.
+    candidates : list of str, default=None
+        Which of "smoothing", "correction", "local" and "global" may take part. The smoothing bank is what the others
+        start from, and forecasts series that are too short for them.
     lags : list of int, default=None
         Past values as columns. Where ``lags``, ``lag_transforms`` and ``date_features`` are all None they are chosen
         from the frequency and the length of the series. Rows whose lags reach before the start are kept, with NaN.
@@ -62,8 +82,8 @@ class Forecaster(BaseEstimator):
     target_transforms : "auto", list or None, default="auto"
         Changes of the target, learned from training rows and undone in forecasts and intervals, e.g.
         ``[Log(), Differences([1])]``. "auto" chooses by back-test.
-    season_length : int, default=None
-        Steps in a season; None takes it from the frequency (12 for months).
+    season_length : int or list of int, default=None
+        Steps in a season; None takes it from the frequency: 12 for months, 24 and 168 for hours, 7 and 365 for days.
     scope : {"local", "global", None}, default=None
         A model for each series, one for all series pooled, or whichever did better in a back-test.
     strategy : {"recursive", "direct", "direct_each"}, default="recursive"
@@ -87,10 +107,12 @@ class Forecaster(BaseEstimator):
     ----------
     scope_, features_, target_transforms_, season_length_, freq_
         What was chosen or given.
+    candidates_ : tuple of str
+        Candidates that were judged.
+    choice_ : ForecastChoice
+        ``weights`` and ``errors`` of the candidates, and :meth:`~ForecastChoice.describe`.
     fallback_ : dict
-        Id of every series too short to learn from, and what forecasts it ("seasonal naive" or "naive").
-    choice_ : dict
-        Back-test error of every combination that was tried; empty if nothing was left to choose.
+        Where regressions stand alone: id of every series too short for them, and what forecasts it.
 
     Examples
     --------
@@ -110,11 +132,12 @@ class Forecaster(BaseEstimator):
         h: int = 1,
         model: Any = None,
         *,
+        candidates: Sequence[str] | None = None,
         lags: Sequence[int] | None = None,
         lag_transforms: dict[int, Sequence[Any]] | None = None,
         date_features: Sequence[DateFeature] | None = None,
         target_transforms: Any = AUTO,
-        season_length: int | None = None,
+        season_length: int | Sequence[int] | None = None,
         scope: str | None = None,
         strategy: str = "recursive",
         static_features: list[str] | None = None,
@@ -129,6 +152,7 @@ class Forecaster(BaseEstimator):
         self.freq = freq
         self.h = h
         self.model = model
+        self.candidates = candidates
         self.lags = lags
         self.lag_transforms = lag_transforms
         self.date_features = date_features
@@ -164,7 +188,6 @@ class Forecaster(BaseEstimator):
         other = self._snapshot()  # so that whatever stops the fit leaves this one as it was
         other._choose(frame.panel, frame)
         other._adopt(frame, other._fit_panel(frame.panel), {})
-        other.fitted_.fit_many = self._fit_many()
         self.__dict__ = other.__dict__  # in one step: see _snapshot
         self._warn_of_fallback()
         return self
@@ -204,7 +227,7 @@ class Forecaster(BaseEstimator):
         columns = {self._name: forecast.ravel()}
         if level is not None:
             levels = check_levels(level)
-            columns.update(self._bounds(forecast, levels, self._scores_for(h).widths(levels, h)))
+            columns.update(self._bounds(forecast, levels, self._scores_for(h)))
         return add_columns(future, columns)
 
     def update(self, df: Any, learn: bool = False) -> Forecaster:
@@ -232,7 +255,7 @@ class Forecaster(BaseEstimator):
         fitted = self.fitted_.grow(frame.panel, places)
         if learn:
             before = np.where(places >= 0, old.panel.sizes[places], frame.panel.sizes)
-            fitted.models = [model and model.copied() for model in fitted.models]
+            fitted = fitted.copied()
             fitted.learn(frame.panel, frame.panel.sizes - before)
         scores: dict[int, Scores] = {}
         if old.cut:  # too few rows are left to judge forecasts anew
@@ -319,27 +342,29 @@ class Forecaster(BaseEstimator):
         self, frame: LongFrame, h: int, n_windows: int, step_size: int, refit: bool | int | str, level: Any
     ) -> Backtest:
         panel = frame.panel
-        first = h + step_size * (n_windows - 1)
-        if not (panel.sizes - first >= 2).any():
+        back = common_origins(panel, h, n_windows, step_size)
+        present = np.flatnonzero(panel.sizes - back[:, 0] >= 2)
+        if not len(present):
             raise ValueError(
                 f"n_windows={n_windows}, step_size={step_size} and h={h} leave no series with two rows to learn from; "
                 f"the longest has {panel.sizes.max()} rows. Use fewer windows or a shorter h"
             )
-        other: Forecaster = Forecaster(**self.get_params(deep=False))
-        present = np.flatnonzero(panel.sizes - first >= 2)
-        training = panel.take(present).cut(first)
+        other: Forecaster = Forecaster(**{**self.get_params(deep=False), "h": h})
+        training = panel.take(present).cut(back[present, 0])
         other._choose(training, frame)
-        y, forecast = other._roll(panel, h, n_windows, step_size, refit)
+        first_fit: list[Fitted | Combination] = []
+        y, forecast = other._roll(panel, back, h, refit, first_fit)
         columns = {self._name: forecast}
         if level is not None:
             levels = check_levels(level)
-            widths = np.full((len(levels), panel.n_series, h), np.nan)
-            widths[:, present] = other._calibrate(training, h).widths(levels, h)
-            shape = np.broadcast_to(widths[:, :, None], (len(levels), *forecast.shape))
-            columns.update(other._bounds(forecast, levels, shape))
-        there = ~np.isnan(forecast)
-        start = panel.indptr[1:, None] - (h + step_size * np.arange(n_windows - 1, -1, -1))
+            scores = other._calibrate(training, h, first_fit[0] if first_fit else None)
+            bounds = other._bounds(forecast[present], levels, scores)
+            for name, values in bounds.items():
+                columns[name] = np.full(forecast.shape, np.nan)
+                columns[name][present] = values.reshape(forecast[present].shape)
+        start = panel.indptr[1:, None] - back
         rows = start[:, :, None] + np.arange(h)
+        there = ~np.isnan(forecast) & (rows < panel.indptr[1:, None, None])
         before = np.broadcast_to(start[:, :, None] - 1, rows.shape)
         table = frame.rows(rows[there], before[there], {k: v.reshape(there.shape)[there] for k, v in columns.items()})
         fallback = other._fit_flags(training, [frame.id_list()[i] for i in present])
@@ -350,8 +375,13 @@ class Forecaster(BaseEstimator):
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("scope", self.scope, ["local", "global", None])
         check_choice("gaps", self.gaps, ["raise", "interpolate", "forward"])
-        if self.season_length is not None:
-            check_integer("season_length", self.season_length, 1)
+        for season in self._stated_seasons() or ():
+            check_integer("season_length", season, 1)
+        if self.candidates is not None:
+            if isinstance(self.candidates, str) or not len(self.candidates):
+                raise ValueError(f"candidates must be a list of names, got {self.candidates!r}; e.g. ['smoothing']")
+            for name in self.candidates:
+                check_choice("candidates", name, list(CANDIDATES))
         if self.engine is not None and self.scope == "global":
             raise ValueError("scope='global' pools all series in one fit, which no engine shares out; use engine=None")
         if self.model is not None and not (hasattr(self.model, "fit") and hasattr(self.model, "get_params")):
@@ -364,7 +394,13 @@ class Forecaster(BaseEstimator):
         return type(self._model()).__name__
 
     def _model(self) -> Any:
-        return SoftBoostRegressor(shuffle=False) if self.model is None else self.model
+        if self.model is not None:
+            return self.model
+        return (
+            SoftBoostRegressor(**FEW_ROUNDS)
+            if getattr(self, "candidates_", ()) and self._combines
+            else SoftBoostRegressor(shuffle=False)
+        )
 
     def _read(self, df: Any, old: LongFrame | None = None) -> LongFrame:
         names = Names(self.id_col, self.time_col, self.target_col)
@@ -374,70 +410,151 @@ class Forecaster(BaseEstimator):
         freq = infer_freq(df, names) if self.freq is None else self.freq
         return read_long(df, freq, names, static=self.static_features, gaps=self.gaps)
 
+    def _stated_seasons(self) -> tuple[int, ...] | None:
+        if self.season_length is None:
+            return None
+        return tuple(self.season_length) if isinstance(self.season_length, Sequence) else (self.season_length,)
+
+    def _open_candidates(self) -> tuple[str, ...]:
+        """Candidates that the settings leave open."""
+        scopes = ("local", "global") if self.scope is None else (self.scope,)
+        if self.candidates is not None:
+            return tuple(
+                c for c in CANDIDATES if c in self.candidates and (c in scopes or c not in ("local", "global"))
+            )
+        stated = (self.model, self.lags, self.lag_transforms, self.date_features, self.scope)
+        recursive = self.strategy == "recursive"
+        if any(v is not None for v in stated) or self.target_transforms != AUTO or not recursive:
+            return scopes
+        return tuple(CANDIDATES)
+
+    @property
+    def _combines(self) -> bool:
+        """Whether candidates are combined; regressions alone are chosen between."""
+        return not set(self.candidates_) <= {"local", "global"} or (
+            self.candidates is not None and len(self.candidates_) > 1
+        )
+
+    def _choose_candidates(self, frame: LongFrame) -> None:
+        """Set what follows from the settings and the frequency alone."""
+        self.freq_ = frame.freq
+        stated = self._stated_seasons()
+        usual = seasons_of(season_of(frame.freq)[0])
+        self.seasons_ = usual if stated is None else tuple(m for m in stated if m > 1)
+        self.season_length_ = self.seasons_[0] if self.seasons_ else 1
+        self.candidates_ = self._open_candidates()
+        self._chooser = None
+        if self.lags is None and self.lag_transforms is None and self.date_features is None:
+            dates = frame.panel.times.dtype.kind == "M"
+            longer = self.seasons_[1] if len(self.seasons_) > 1 else 0
+            self._chooser = FeatureChooser(frame.freq, self.season_length_, dates, longer)
+
     def _choose(self, panel: Panel, frame: LongFrame) -> None:
         """Set what the user left open: season, features, scope and target transforms."""
-        self.freq_ = frame.freq
-        self.season_length_ = season_of(frame.freq)[0] if self.season_length is None else self.season_length
-        length, dates = int(np.median(panel.sizes)), panel.times.dtype.kind == "M"
-        if self.lags is None and self.lag_transforms is None and self.date_features is None:
-            self.features_ = choose_features(frame.freq, self.season_length_, length, dates)
+        self._choose_candidates(frame)
+        if self._chooser is not None:
+            self.features_ = self._chooser(_typical_length(panel))
         else:
-            stated = list(self.lags or []), dict(self.lag_transforms or {}), list(self.date_features or [])
-            self.features_ = Features(*stated)
-        if not self.features_.names() and not frame.exog and not frame.static:
+            own = list(self.lags or []), dict(self.lag_transforms or {}), list(self.date_features or [])
+            self.features_ = Features(*own)
+        if not self.features_.names() and not frame.exog and not frame.static and not self._combines:
             raise ValueError("lags, lag_transforms and date_features are all empty: there is nothing to predict from")
-        scopes = ["local", "global"] if self.scope is None else [self.scope]
+        self.choice_ = ForecastChoice()
+        self.scope_: str | None = None
+        self.target_transforms_ = Chain([])
+        if not self._combines:
+            self._choose_regression(panel)
+
+    def _choose_regression(self, panel: Panel) -> None:
+        """Set scope and target transforms of a regression that stands alone."""
+        scopes = list(self.candidates_)
         if self.engine is not None or panel.n_series == 1:
-            scopes = [self.scope or "local"]
-        given = None if self.target_transforms == AUTO else read_target_transforms(self.target_transforms)
-        options = [
-            (scope, chain) for scope in scopes
-            for chain in ([given] if given is not None else candidate_transforms(scope, panel))
-        ]  # fmt: skip
-        self.choice_: dict[str, float] = {}
+            scopes = ["local"] if "local" in scopes else scopes
+        options = [(scope, chain) for scope in scopes for chain in self._transforms(scope, panel, candidate_transforms)]
         self.scope_, self.target_transforms_ = options[0]
         if len(options) > 1:
-            best, self.choice_ = choose(options, self._make_fit, panel, self.h)
+            best, self.choice_.errors = choose(options, self._make_fit, panel, self.h)
             self.scope_, self.target_transforms_ = best
 
-    def _settings(self, h: int) -> Settings:
-        return Settings(self._model(), self.strategy, h, self.features_, self.target_transforms_)
+    def _transforms(self, scope: str, panel: Panel, few: Callable[[str, Panel], list[Chain]]) -> list[Chain]:
+        stated = self.target_transforms != AUTO
+        return [read_target_transforms(self.target_transforms)] if stated else few(scope, panel)
+
+    def _settings(self, chain: Chain, h: int) -> Settings:
+        return Settings(self._model(), self.strategy, h, self.features_, chain, self._chooser)
 
     def _make_fit(self, scope: str, chain: Chain, h: int) -> Callable[[Panel], Fitted]:
-        settings = Settings(self._model(), self.strategy, h, self.features_, chain)
-        return lambda panel: Fitted(settings, scope, self.season_length_, panel, fit_many=self._fit_in_processes)
+        settings = self._settings(chain, h)
+        return lambda panel: Fitted.fit(settings, scope, self.season_length_, panel, fit_many=self._fit_in_processes)
 
-    def _fit_panel(self, panel: Panel) -> Fitted:
-        return Fitted(self._settings(self.h), self.scope_, self.season_length_, panel, fit_many=self._fit_many())
+    def _plan(self, h: int) -> Plan:
+        """What a combination is made of."""
+
+        def transforms(scope: str, panel: Panel) -> list[Chain]:
+            return self._transforms(scope, panel, partial(few_transforms, season=self.season_length_))
+
+        def regression(scope: str, chain: Chain, panel: Panel, h: int) -> Fitted:
+            settings = self._settings(chain, h)
+            return Fitted.fit(settings, scope, self.season_length_, panel, fit_many=self._fit_many())
+
+        smoothing = Smoothing(self.seasons_, self._n_threads())
+        return Plan(self.candidates_, h, smoothing, transforms, regression)
+
+    def _n_threads(self) -> int:
+        return resolve_n_threads(self.n_jobs)
+
+    def _fit_panel(self, panel: Panel) -> Fitted | Combination:
+        if not self._combines:
+            assert self.scope_ is not None
+            settings = self._settings(self.target_transforms_, self.h)
+            return Fitted.fit(settings, self.scope_, self.season_length_, panel, fit_many=self._fit_many())
+        progress = Progress(self.verbose, None, "candidates")
+        try:
+            fitted = combine(self._plan(self.h), panel, progress.step)
+        finally:
+            progress.close()
+        self.choice_ = fitted.choice
+        return fitted
 
     def _fit_many(self) -> FitMany:
         return self._fit_in_processes if self.engine is None else partial(fit_on_engine, self.engine)
 
     def _fit_in_processes(self, settings: Settings, panel: Panel, chosen: Array) -> Iterator[Learned]:
         progress = Progress(self.verbose, len(chosen), "fitting")
-        tasks = (delayed(Learned)(settings, panel.take([i])) for i in chosen)
-        for learned in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
+        n_jobs = self.n_jobs if len(chosen) >= WORTH_PROCESSES else 1
+        tasks = (delayed(Learned.fit)(settings, panel.take([i])) for i in chosen)
+        for learned in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
             progress.step()
             yield learned
         progress.close()
 
     def _roll(
-        self, panel: Panel, h: int, n_windows: int, step_size: int, refit: bool | int | str
+        self, panel: Panel, back: Array, h: int, refit: bool | int | str, first_fit: list[Any] | None = None
     ) -> tuple[Array, Array]:
-        """Targets and forecasts from rolling origins (n_series, n_windows, h)."""
-        settings, season = self._settings(h), self.season_length_
-        if self.engine is not None:
-            return roll_on_engine(self.engine, settings, season, panel, h, n_windows, step_size, refit)
+        """Targets and forecasts from rolling origins (n_series, n_windows, h); notes what was fitted first."""
+        if self.engine is not None and not self._combines:
+            settings = self._settings(self.target_transforms_, h)
+            return roll_on_engine(self.engine, settings, self.season_length_, panel, back, h, refit)
+
+        def fit(training: Panel) -> Fitted | Combination:
+            if self._combines:
+                fitted: Fitted | Combination = combine(self._plan(h), training)
+            else:
+                assert self.scope_ is not None
+                fitted = self._make_fit(self.scope_, self.target_transforms_, h)(training)
+            if first_fit is not None:
+                first_fit.append(fitted)
+            return fitted
+
         progress = Progress(self.verbose, None, "windows")
-        fit = self._make_fit(self.scope_, self.target_transforms_, h)
         try:
-            return roll(fit, panel, h, n_windows, step_size, refit, progress.step)
+            return roll(fit, panel, back, h, refit, progress.step)
         finally:
             progress.close()
 
     def _steps(self, h: int) -> int:
         """Steps to forecast for ``h`` of them: a model of a vector always gives all of it."""
-        if self.strategy == "recursive":
+        if self.strategy == "recursive" or self._combines:
             return h
         if h > self.h:
             raise ValueError(
@@ -445,10 +562,12 @@ class Forecaster(BaseEstimator):
             )
         return self.h if self.strategy == "direct" else h
 
-    def _calibrate(self, panel: Panel, h: int) -> Scores:
+    def _calibrate(self, panel: Panel, h: int, fitted: Fitted | Combination | None) -> Scores:
         """Errors of forecasts made out of sample, for intervals of ``h`` steps."""
+        if isinstance(fitted, Combination):
+            return fitted.scores(panel, h)
         steps = self._steps(h)
-        y, forecast = self._roll(panel, steps, n_calibration_windows(panel, steps), 1, False)
+        y, forecast = self._roll(panel, own_origins(panel, steps, n_calibration_windows(panel, steps), 1), steps, False)
         return calibration_scores(y, forecast, panel, self.target_transforms_)
 
     def _scores_for(self, h: int) -> Scores:
@@ -464,17 +583,19 @@ class Forecaster(BaseEstimator):
                 )
             return self._scores[min(longer)]
         if h not in self._scores:
-            self._scores[h] = self._calibrate(self.frame_.panel, h)
+            self._scores[h] = self._calibrate(self.frame_.panel, h, self.fitted_)
         return self._scores[h]
 
-    def _bounds(self, forecast: Array, levels: list[float], widths: Array) -> dict[str, Array]:
+    def _bounds(self, forecast: Array, levels: list[float], scores: Scores) -> dict[str, Array]:
         """Columns with the bounds, in Nixtla's words and order: lower ones from wide to narrow, then upper ones."""
-        centre, inverse = self.target_transforms_.link(forecast)
+        centre, inverse = scores.link(forecast, self.target_transforms_)
+        widths = scores.widths(levels, forecast.shape[-1])
+        widths = widths.reshape(len(levels), len(forecast), *[1] * (forecast.ndim - 2), -1)
         low = {f"{self._name}-lo-{v:g}": inverse(centre - w).ravel() for v, w in zip(levels, widths, strict=True)}
         high = {f"{self._name}-hi-{v:g}": inverse(centre + w).ravel() for v, w in zip(levels, widths, strict=True)}
         return {**dict(reversed(low.items())), **high}
 
-    def _adopt(self, frame: LongFrame, fitted: Fitted, scores: dict[int, Scores]) -> None:
+    def _adopt(self, frame: LongFrame, fitted: Fitted | Combination, scores: dict[int, Scores]) -> None:
         """Take over what was learned."""
         ids = frame.id_list()
         self.frame_, self.fitted_, self._scores = frame, fitted, scores
@@ -482,9 +603,7 @@ class Forecaster(BaseEstimator):
 
     def _snapshot(self) -> Forecaster:
         """A shallow copy, which a fit or an update in another thread does not change halfway."""
-        other: Forecaster = object.__new__(type(self))
-        other.__dict__ = self.__dict__.copy()
-        return other
+        return copy.copy(self)
 
     def _warn_of_fallback(self) -> None:
         if self.fallback_:
@@ -498,8 +617,16 @@ class Forecaster(BaseEstimator):
 
     def _fit_flags(self, panel: Panel, ids: list[Any]) -> dict[Any, str]:
         """Ids of series too short for the scope and transforms chosen, and their fallback."""
+        if self.scope_ is None:
+            return {}
         short = too_short(panel, self.scope_, self.target_transforms_.n_lost, self.h, self.strategy)
         return {ids[i]: fallback_name(int(panel.sizes[i]), self.season_length_) for i in np.flatnonzero(short)}
+
+
+def _typical_length(panel: Panel) -> int:
+    """Length of the series that holds the middle row: short series beside long ones hardly move it."""
+    sizes = np.sort(panel.sizes)
+    return int(sizes[np.searchsorted(np.cumsum(sizes), 0.5 * sizes.sum())])
 
 
 def _refuse_earlier_rows(old: LongFrame, new: LongFrame, places: Array) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -156,14 +155,14 @@ def read_long(
     _check_times(df, freq, names, original)
     counts = ufp.counts_by_id(df, names.id)
     indptr = np.concatenate([[0], np.cumsum(counts["counts"].to_numpy())]).astype(np.int64)
-    y = _target(df, names, indptr, original, gaps)
+    y = _target(df, names, original, gaps)
     extra = [c for c in df.columns if c not in (names.id, names.time, names.target)]
     static_names = _static_columns(df, extra, indptr, static, names)
     exog_names = [c for c in extra if c not in static_names]
     categories = dict(categories or {})
     exog = _matrix(df, exog_names, categories)
     static_values = _matrix(ufp.take_rows(df, indptr[:-1]), static_names, categories)
-    panel = Panel(y, indptr, _clock(df[names.time]), exog, static_values)
+    panel = Panel(y, indptr, _clock(df[names.time]), exog, static_values, gaps)
     return LongFrame(df, names, freq, counts[names.id], panel, exog_names, static_names, categories)
 
 
@@ -274,7 +273,8 @@ def _shown(time: Any) -> str:
     return str(pd.Timestamp(time)) if isinstance(time, np.datetime64) else str(time)
 
 
-def _target(df: Any, names: Names, indptr: Array, original: Array, gaps: str) -> Array:
+def _target(df: Any, names: Names, original: Array, gaps: str) -> Array:
+    """The target as numbers, NaN where a value is missing and may be."""
     y = nw.from_native(df, eager_only=True).get_column(names.target).cast(nw.Float64).to_numpy()
     y = np.array(y, dtype=np.float64)
     bad = np.isinf(y) if gaps != "raise" else ~np.isfinite(y)
@@ -283,19 +283,7 @@ def _target(df: Any, names: Names, indptr: Array, original: Array, gaps: str) ->
         where = f"row {original[row]} (series {df[names.id][row]!r}, {names.time}={df[names.time][row]})"
         help_ = "" if np.isinf(y[row]) else ", or set gaps='interpolate' or gaps='forward'"
         raise ValueError(f"column {names.target!r} holds {y[row]} in {where}; give it a value or drop the row{help_}")
-    if np.isnan(y).any():
-        for start, stop in pairwise(indptr):
-            y[start:stop] = _filled(y[start:stop], gaps)
     return y
-
-
-def _filled(y: Array, how: str) -> Array:
-    known = np.flatnonzero(~np.isnan(y))
-    if len(known) == 0:
-        return np.zeros_like(y)
-    if how == "forward":
-        return y[known[np.maximum(np.searchsorted(known, np.arange(len(y)), side="right") - 1, 0)]]
-    return np.interp(np.arange(len(y)), known, y[known])
 
 
 def _clock(times: Any) -> Array:

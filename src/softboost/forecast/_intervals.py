@@ -18,6 +18,10 @@ def check_levels(level: Sequence[float]) -> list[float]:
     """Levels in rising order; they are percentages between 0 and 100."""
     levels = sorted(set(level if isinstance(level, (list, tuple, set, np.ndarray)) else [level]))
     for value in levels:
+        if 0 < value < 1:
+            raise ValueError(
+                f"level={value!r} looks like a share; levels are percentages, e.g. level=[{100 * value:g}]"
+            )
         if not 0 < value < 100:
             raise ValueError(f"level must hold percentages between 0 and 100, got {value!r}; e.g. level=[80, 95]")
     return levels
@@ -62,8 +66,8 @@ def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
     return np.maximum.accumulate(np.where(n > 0, np.array(widths), np.inf), axis=0)
 
 
-def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: bool) -> Array:
-    """Half widths for each series and step.
+def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: bool, overlap: float = 1.0) -> Array:
+    """Half widths for each series and step; they never fall with the step.
 
     A series with at least 20 errors at a step is judged by its own. Others are judged together: errors are divided by
     the series' scale, pooled over series, and the width multiplied by the scale again.
@@ -77,22 +81,24 @@ def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: 
     levels : sequence of float
     pooled : bool
         Whether errors of other series may be used.
+    overlap : float, default=1.0
+        Windows that share a horizon, and so count as one.
 
     Returns
     -------
     widths : ndarray of shape (n_levels, n_series, h)
     """
     own = conformal_widths(np.moveaxis(errors, 1, 0), levels)
-    if not pooled or len(errors) == 1:
-        return own
-    n_own = np.sum(~np.isnan(errors), axis=1)
-    judging, scales = _blended(errors, scales)
-    scores = (errors / judging[:, :, None]).reshape(-1, errors.shape[2])
-    together = conformal_widths(scores, levels)[:, None, :] * scales[None, :, None]
-    return np.where(n_own[None] >= ENOUGH, own, together)
+    if pooled and len(errors) > 1:
+        n_own = np.sum(~np.isnan(errors), axis=1) / overlap
+        judging, scales = _blended(errors, scales, overlap)
+        scores = (errors / judging[:, :, None]).reshape(-1, errors.shape[2])
+        together = conformal_widths(scores, levels)[:, None, :] * scales[None, :, None]
+        own = np.where(n_own[None] >= ENOUGH, own, together)
+    return np.maximum.accumulate(own, axis=2)
 
 
-def _blended(errors: Array, scales: Array) -> tuple[Array, Array]:
+def _blended(errors: Array, scales: Array, overlap: float = 1.0) -> tuple[Array, Array]:
     """Scales of the training rows, moved towards the series' own errors as far as these are many.
 
     A window's errors are one look at the series, however many steps it has; four windows weigh as much as the training
@@ -113,7 +119,7 @@ def _blended(errors: Array, scales: Array) -> tuple[Array, Array]:
     n, total = present.sum(axis=1), looks.sum(axis=1)
 
     def blend(n: Array, total: Array) -> Array:
-        weight = n / (n + 4.0)
+        weight = n / (n + 4.0 * overlap)
         return np.sqrt((1 - weight) + weight * total / np.maximum(n, 1))
 
     judging = scales[:, None] * blend((n[:, None] - present), total[:, None] - looks)

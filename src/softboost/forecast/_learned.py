@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,29 @@ STRATEGIES = ("recursive", "direct", "direct_each")
 
 @dataclass(frozen=True)
 class Settings:
-    """What one fit is made of."""
+    """What one fit is made of.
+
+    ``own_features``, where given, chooses the features of a model for a single series by the length of that series.
+    """
 
     model: Any
     strategy: str
     h: int
     features: Features
     transforms: Chain
+    own_features: Callable[[int], Features] | None = None
+
+    def of(self, panel: Panel) -> Settings:
+        """The settings of a fit to this panel."""
+        own = self.own_features is not None and panel.n_series == 1
+        return self.with_features(self.own_features(len(panel.y)) if own else self.features)  # type: ignore[misc]
+
+    def with_features(self, features: Features) -> Settings:
+        """The same with these features and no others."""
+        return replace(self, features=features, own_features=None)
 
 
+@dataclass(frozen=True)
 class Learned:
     """A fitted model with what it needs to go from histories to forecasts.
 
@@ -42,18 +57,29 @@ class Learned:
     of the next h values. Direct each: h models, one for each step.
     """
 
-    def __init__(self, settings: Settings, panel: Panel) -> None:
-        self.settings = settings
-        self.transforms = settings.transforms.fit(panel.y, panel.indptr)
-        z, _ = self.transforms.apply(panel.y, panel.indptr)
-        self.models: list[Any] = []
-        for X, y in self._training_sets(panel, z, np.ones(len(z), dtype=bool)):
-            self.models.append(_able(settings.model, settings.features, y).fit(X, y))
+    settings: Settings
+    transforms: Chain
+    models: list[Any]
+
+    @classmethod
+    def fit(cls, settings: Settings, panel: Panel) -> Learned:
+        """Fit transforms and models to a panel."""
+        settings = settings.of(panel)
+        transforms = settings.transforms.fit(panel.filled, panel.indptr)
+        z, _ = transforms.apply(panel.filled, panel.indptr)
+        learned = cls(settings, transforms, [])
+        for X, y in learned._training_sets(panel, z, np.ones(len(z), dtype=bool)):
+            learned.models.append(_able(settings.model, settings.features, y).fit(X, y))
+        return learned
 
     # -- training ------------------------------------------------------------------------------------------------
 
     def _training_sets(self, panel: Panel, z: Array, wanted: Array) -> list[tuple[Array, Array]]:
-        """X and y for each model, rows in time order; ``wanted`` marks rows whose value may be a target."""
+        """X and y for each model, rows in time order; ``wanted`` marks rows whose value may be a target.
+
+        A filled value is something to look back at, never a target.
+        """
+        wanted = wanted & ~np.isnan(panel.y)
         settings, features = self.settings, self.settings.features
         past = features.of_rows(z, panel.indptr)
         static = np.repeat(panel.static, panel.sizes, axis=0)
@@ -68,7 +94,7 @@ class Learned:
             whole = np.arange(len(z)) + settings.h <= ends
             rows = order[whole[order]]
             rows = rows[wanted[rows + settings.h - 1]]
-            y = z[rows[:, None] + steps]
+            y = np.where(np.isnan(panel.y), np.nan, z)[rows[:, None] + steps]
             fine = ~np.isnan(y).any(axis=1)
             rows, y = rows[fine], y[fine]
             future = Future(panel.times[rows[:, None] + steps], panel.exog[rows[:, None] + steps])
@@ -90,14 +116,11 @@ class Learned:
 
     def copied(self) -> Learned:
         """The same with models of its own, which may learn without changing these."""
-        other: Any = object.__new__(Learned)
-        other.__dict__.update(self.__dict__)
-        other.models = copy.deepcopy(self.models)
-        return other
+        return replace(self, models=copy.deepcopy(self.models))
 
     def learn(self, panel: Panel, series: Array, n_new: Array) -> None:
         """Go on learning from the last ``n_new`` rows of each series, with the model's own ``partial_fit``."""
-        z, _ = self.transforms.take(series).apply(panel.y, panel.indptr)
+        z, _ = self.transforms.take(series).apply(panel.filled, panel.indptr)
         position = np.arange(len(z))
         wanted = position >= np.repeat(panel.indptr[1:] - n_new, panel.sizes)
         for model, (X, y) in zip(self.models, self._training_sets(panel, z, wanted), strict=True):
@@ -115,7 +138,7 @@ class Learned:
 
         ``series[i]`` is the number, at fit time, of the i-th history: scalers learned then are used now.
         """
-        z, inverse = self.transforms.take(series).apply(panel.y, panel.indptr)
+        z, inverse = self.transforms.take(series).apply(panel.filled, panel.indptr)
         h = future.times.shape[1]
         settings, ahead = self.settings, self.settings.features.ahead(z, panel.indptr)
         if settings.strategy == "recursive":

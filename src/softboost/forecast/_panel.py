@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ class Panel:
     Attributes
     ----------
     y : ndarray of shape (n_rows,)
+        As observed: NaN where a value is missing.
     indptr : ndarray of shape (n_series + 1,)
         Series i is rows ``indptr[i]`` to ``indptr[i + 1]``.
     times : ndarray of shape (n_rows,)
@@ -46,6 +49,8 @@ class Panel:
     exog : ndarray of shape (n_rows, n_exog)
         Columns whose future is known.
     static : ndarray of shape (n_series, n_static)
+    gaps : {"raise", "interpolate", "forward"}
+        How :attr:`filled` closes gaps.
     """
 
     y: Array
@@ -53,6 +58,7 @@ class Panel:
     times: Array
     exog: Array
     static: Array
+    gaps: str = "raise"
 
     @property
     def n_series(self) -> int:
@@ -62,9 +68,19 @@ class Panel:
     def sizes(self) -> Array:
         return np.diff(self.indptr)
 
+    @cached_property
+    def filled(self) -> Array:
+        """Values without gaps, for models that take none: made from these rows alone, so a cut panel sees no future."""
+        if not np.isnan(self.y).any():
+            return self.y
+        y = self.y.copy()
+        for start, stop in pairwise(self.indptr):
+            y[start:stop] = _filled(y[start:stop], self.gaps)
+        return y
+
     def _rows(self, rows: Array, sizes: Array, static: Array) -> Panel:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
-        return Panel(self.y[rows], indptr, self.times[rows], self.exog[rows], static)
+        return replace(self, y=self.y[rows], indptr=indptr, times=self.times[rows], exog=self.exog[rows], static=static)
 
     def take(self, series: Any) -> Panel:
         """Only these series (numbers, in this order)."""
@@ -83,11 +99,14 @@ class Panel:
         """The series of several panels as one."""
         sizes = np.concatenate([panel.sizes for panel in panels])
         indptr = np.concatenate([[0], np.cumsum(sizes)])
-        parts = [np.concatenate([getattr(p, name) for p in panels]) for name in ("y", "times", "exog", "static")]
-        return Panel(parts[0], indptr, *parts[1:])
+        names = ("y", "times", "exog", "static")
+        parts: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in panels]) for name in names}
+        return replace(panels[0], indptr=indptr, **parts)
 
     def windows(self, n_back: Any, h: int) -> tuple[Array, Future]:
         """The ``h`` values, and what is known of them, that begin ``n_back`` rows before the end of each series.
+
+        Where a series ends sooner the values are NaN, and the times and exogenous columns those of its last row.
 
         Returns
         -------
@@ -95,7 +114,25 @@ class Panel:
         future : Future
         """
         rows = (self.indptr[1:] - n_back)[:, None] + np.arange(h)
-        return self.y[rows], Future(self.times[rows], self.exog[rows])
+        last = self.indptr[1:, None] - 1
+        y = np.where(rows <= last, self.y[np.minimum(rows, last)], np.nan)
+        rows = np.minimum(rows, last)
+        return y, Future(self.times[rows], self.exog[rows])
+
+    def rows_after(self, moment: Any) -> Array:
+        """How many rows of each series come after a moment."""
+        later = self.times > moment
+        return np.add.reduceat(later, self.indptr[:-1]) if len(later) else np.zeros(self.n_series, dtype=np.int64)
+
+
+def _filled(y: Array, how: str) -> Array:
+    """A series with its gaps closed between neighbours, or with the last value; nothing before the first value."""
+    known = np.flatnonzero(~np.isnan(y))
+    if len(known) == 0:
+        return y
+    place = np.searchsorted(known, np.arange(len(y)), side="right") - 1
+    out = y[known[np.maximum(place, 0)]] if how == "forward" else np.interp(np.arange(len(y)), known, y[known])
+    return np.where(place >= 0, out, np.nan)
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from ._fitted import Fitted
 from ._intervals import panel_widths
 from ._panel import Array, Future, Panel
 from .target_transforms import Chain
 
-__all__ = ["Scores", "calibration_scores", "n_calibration_windows", "roll", "scaled_errors"]
+__all__ = [
+    "CanForecast",
+    "Scores",
+    "calibration_scores",
+    "common_origins",
+    "n_calibration_windows",
+    "own_origins",
+    "roll",
+    "scaled_errors",
+]
 
 MIN_HISTORY = 2
 
 
+class CanForecast(Protocol):
+    """What rolling origins need of a fitted model."""
+
+    def predict(self, panel: Panel, series: Array, future: Future) -> Array:
+        """Forecasts after the histories of a panel."""
+
+    def learn(self, panel: Panel, n_new: Array) -> None:
+        """Go on learning from the last rows."""
+
+
+def own_origins(panel: Panel, h: int, n_windows: int, step_size: int) -> Array:
+    """Rows after each origin (n_series, n_windows), the last origin ``h`` rows before the end of each series."""
+    return np.tile(h + step_size * np.arange(n_windows - 1, -1, -1), (panel.n_series, 1))
+
+
+def common_origins(panel: Panel, h: int, n_windows: int, step_size: int) -> Array:
+    """Rows after each origin (n_series, n_windows), where origins are moments: the same for all series.
+
+    The last one lies ``h`` steps before the latest time of the panel. What a model has learned at an origin then lies
+    before it in every series, also where series end at different times.
+    """
+    axis = np.unique(panel.times)
+    places = len(axis) - 1 - h - step_size * np.arange(n_windows - 1, -1, -1)
+    nothing = panel.sizes  # before the first time of all
+    return np.column_stack([panel.rows_after(axis[p]) if p >= 0 else nothing for p in places])
+
+
 def roll(
-    fit: Callable[[Panel], Fitted],
+    fit: Callable[[Panel], CanForecast],
     panel: Panel,
+    back: Array,
     h: int,
-    n_windows: int,
-    step_size: int,
     refit: bool | int | str,
     progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[Array, Array]:
-    """Forecasts from ``n_windows`` origins, the last one ``h`` rows before the end of each series.
+    """Forecasts from origins that lie ``back`` (n_series, n_windows) rows before the end of each series.
 
     ``refit`` False fits before the first origin only, an integer k at every k-th, True at every one; "online" lets the
     model learn the rows between two origins.
@@ -35,46 +69,44 @@ def roll(
     Returns
     -------
     y, forecast : ndarray of shape (n_series, n_windows, h)
-        NaN where a series has no history, or had none when the model was fitted.
+        NaN where a series has no history, had none when the model was fitted, or has ended.
     """
+    n_windows = back.shape[1]
     every = {True: 1, False: n_windows, "online": n_windows}.get(refit, refit)
     assert isinstance(every, int)
-    back = h + step_size * np.arange(n_windows - 1, -1, -1)
     y = np.full((panel.n_series, n_windows, h), np.nan)
     forecast = y.copy()
     for first in range(0, n_windows, every):
-        chosen = np.flatnonzero(panel.sizes - back[first] >= MIN_HISTORY)
+        block = np.arange(first, min(first + every, n_windows))
+        chosen = np.flatnonzero(panel.sizes - back[:, first] >= MIN_HISTORY)
         if not len(chosen):
             continue
-        mine = panel.take(chosen)
-        fitted = fit(mine.cut(back[first]))
-        block = np.arange(first, min(first + every, n_windows))
+        mine, then = panel.take(chosen), back[np.ix_(chosen, block)]
+        fitted = fit(mine.cut(then[:, 0]))
         there = np.ix_(chosen, block)
-        y[there] = np.stack([mine.windows(b, h)[0] for b in back[block]], axis=1)
-        if refit == "online":
-            forecast[there] = _online(fitted, mine, back[block], h, progress)
-        else:
-            forecast[there] = _batch(fitted, mine, back[block], h)
+        y[there] = np.stack([mine.windows(b, h)[0] for b in then.T], axis=1)
+        told = _online(fitted, mine, then, h, progress) if refit == "online" else _batch(fitted, mine, then, h)
+        forecast[there] = np.where((then > 0)[..., None], told, np.nan)
         progress(f"window {block[-1] + 1}")
     return y, forecast
 
 
-def _batch(fitted: Fitted, panel: Panel, back: Array, h: int) -> Array:
+def _batch(fitted: CanForecast, panel: Panel, back: Array, h: int) -> Array:
     """All windows of one fit at once: each history is a series of its own."""
-    histories = Panel.stack([panel.cut(b) for b in back])
-    future = Future.stack([panel.windows(b, h)[1] for b in back])
-    series = np.tile(np.arange(panel.n_series), len(back))
+    histories = Panel.stack([panel.cut(b) for b in back.T])
+    future = Future.stack([panel.windows(b, h)[1] for b in back.T])
+    series = np.tile(np.arange(panel.n_series), back.shape[1])
     out = fitted.predict(histories, series, future)
-    return np.moveaxis(out.reshape(len(back), panel.n_series, h), 0, 1)
+    return np.moveaxis(out.reshape(back.shape[1], panel.n_series, h), 0, 1)
 
 
-def _online(fitted: Fitted, panel: Panel, back: Array, h: int, progress: Callable[[str], None]) -> Array:
+def _online(fitted: CanForecast, panel: Panel, back: Array, h: int, progress: Callable[[str], None]) -> Array:
     everyone = np.arange(panel.n_series)
     out = []
-    for w, b in enumerate(back):
+    for w, b in enumerate(back.T):
         history = panel.cut(b)
         if w:
-            fitted.learn(history, np.full(panel.n_series, back[w - 1] - b))
+            fitted.learn(history, back[:, w - 1] - b)
         out.append(fitted.predict(history, everyone, panel.windows(b, h)[1]))
         progress(f"window {w + 1}")
     return np.stack(out, axis=1)
@@ -99,14 +131,24 @@ class Scores:
     errors : ndarray of shape (n_series, n_windows, h)
         NaN where a series had no such window.
     scales : ndarray of shape (n_series,)
+    overlap : float
+        Windows that lie within one horizon, and so count as one.
+    logs : ndarray of bool, shape (n_series,), or None
+        Series whose link is the logarithm; None where target transforms give the link of all series.
+    limits : ndarray of shape (n_series,), or None
+        Largest half width that the history of a series makes believable.
     """
 
     errors: Array
     scales: Array
+    overlap: float = 1.0
+    logs: Array | None = None
+    limits: Array | None = None
 
     def widths(self, levels: list[float], h: int) -> Array:
         """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
-        return panel_widths(self.errors, self.scales, levels, pooled=True)[:, :, :h]
+        widths = panel_widths(self.errors, self.scales, levels, pooled=True, overlap=self.overlap)[:, :, :h]
+        return widths if self.limits is None else np.minimum(widths, self.limits[:, None])
 
     def grow(self, panel: Panel, old: Array, transforms: Chain) -> Scores:
         """The same for a panel with more rows and perhaps more series, which are judged by the errors of the others.
@@ -115,7 +157,22 @@ class Scores:
         """
         known = old >= 0
         errors = np.where(known[:, None, None], self.errors[old], np.nan)
-        return Scores(errors, np.where(known, self.scales[old], _naive_scales(panel, transforms)))
+        scales = np.where(known, self.scales[old], _naive_scales(panel, transforms))
+        logs = None if self.logs is None else np.where(known, self.logs[old], False)
+        limits = None if self.limits is None else np.where(known, self.limits[old], np.inf)
+        return replace(self, errors=errors, scales=scales, logs=logs, limits=limits)
+
+    def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:
+        """Forecasts (n_series, ...) on the link scale, and the way back."""
+        if self.logs is None:
+            return transforms.link(y)
+        logs = self.logs.reshape(-1, *[1] * (y.ndim - 1))
+
+        def inverse(z: Array) -> Array:
+            return np.where(logs, np.exp(np.where(logs, z, 0.0)), z)
+
+        with np.errstate(invalid="ignore"):
+            return np.where(logs, np.log(np.maximum(y, 1e-300)), y), inverse
 
 
 def calibration_scores(y: Array, forecast: Array, panel: Panel, transforms: Chain) -> Scores:
@@ -129,7 +186,7 @@ def calibration_scores(y: Array, forecast: Array, panel: Panel, transforms: Chai
 
 def _naive_scales(panel: Panel, transforms: Chain) -> Array:
     """Root mean square of one-step changes on the link scale."""
-    z, _ = transforms.link(panel.y)
+    z, _ = transforms.link(panel.filled)
     change = np.diff(z, prepend=z[:1])
     change[panel.indptr[:-1]] = 0.0
     total = np.add.reduceat(change**2, panel.indptr[:-1])
@@ -139,6 +196,6 @@ def _naive_scales(panel: Panel, transforms: Chain) -> Array:
 def scaled_errors(y: Array, forecast: Array, panel: Panel) -> Array:
     """Root mean squared error of each series over its one-step changes; NaN where nothing was judged."""
     scale: Any = np.maximum(_naive_scales(panel, Chain([])), 1e-12)
-    n = np.sum(~np.isnan(forecast), axis=(1, 2))
+    n = np.sum(~np.isnan(y - forecast), axis=(1, 2))
     total = np.nansum((y - forecast) ** 2, axis=(1, 2))
     return np.where(n > 0, np.sqrt(total / np.maximum(n, 1)) / scale, np.nan)

@@ -1,0 +1,471 @@
+"""The default forecaster: candidates judged at past origins of the panel and combined by evidence.
+
+The smoothing bank comes first, because it needs nothing learned. The correction and the regressions join by the share
+that past origins justify. A costly candidate is judged on a sample of the series, and dropped where it earns nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ._correction import KINDS, LEAST_KNOWN, Correction, fit_correction, inputs, targets
+from ._evidence import Judged, climb, own_weights, relative_error
+from ._fitted import Fitted
+from ._panel import Array, Future, Panel
+from ._rolling import Scores
+from ._smoothing import Outlook, Smoothing, stride_of
+
+__all__ = ["CANDIDATES", "Combination", "ForecastChoice", "Plan", "combine"]
+
+N_BLOCKS = 2  # horizons over which origins are judged, a quarter of a horizon apart; more where series are few
+MANY_BLOCKS = 10  # of them over all series
+MAX_HELD_BACK = 1 / 3  # of the rows of the longest series
+LEAST_BEFORE = 3  # values before an origin that is judged
+N_LEARNED = 24  # origins that a correction learns from, beyond those judged
+MAX_ROWS = 300_000  # rows that it learns from
+FEW_ROWS = 50_000  # up to them every phase of the season gives origins
+SAMPLE = 12, 64  # series that a costly candidate is first judged on, for small and for large panels
+MAX_POOLED_ROWS = 60_000  # that one regression for all series learns from, about
+EARNS = 0.01  # gain that a costly candidate must bring, for each power of ten of the series it is fitted on
+WINDOWS, FEW_WINDOWS = 40, 16  # origins of a series that intervals are calibrated at; fewer of very many series
+MANY_SERIES = 500
+ENOUGH_FOR_RANGE = 10  # values that tell the range of a series
+KEEPS = 0.2  # part of its rows that a judged regression may have missed without being fitted again
+
+# One row a candidate: its name, and what it is, for reports and docs.
+CANDIDATES = {
+    "smoothing": "bank of exponential smoothers, weighed by their errors on the series",
+    "correction": "what all series together say about the errors of the bank",
+    "local": "regression on its own past, one for each series",
+    "global": "regression on the past, one for all series",
+}
+
+Progress = Callable[[str], None]
+FitRegression = Callable[[str, Any, Panel, int], Fitted]
+
+
+@dataclass
+class ForecastChoice:
+    """What a forecaster chose and why; kept on it as ``choice_``.
+
+    Attributes
+    ----------
+    weights : dict of str to float
+        Mean weight of each candidate in the forecasts.
+    errors : dict of str to float
+        Error of each candidate and of the combination at the judged origins: absolute, relative to the naive forecast,
+        geometric mean over series. Where scope and transforms were chosen for a regression alone, its back-test error
+        under each of them.
+    n_series, n_origins : int
+        Series and origins that were judged.
+    """
+
+    weights: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
+    n_series: int = 0
+    n_origins: int = 0
+
+    def describe(self) -> str:
+        """One line that says what was chosen.
+
+        Examples
+        --------
+        >>> from softboost.forecast import ForecastChoice
+        >>> ForecastChoice({"smoothing": 0.4, "correction": 0.6}, n_series=80, n_origins=5).describe()
+        '60% correction, 40% smoothing; judged at 5 origins of 80 series'
+        """
+        parts = sorted(((name, w) for name, w in self.weights.items() if w >= 0.005), key=lambda item: -item[1])
+        text = ", ".join(f"{100 * w:.0f}% {name}" for name, w in parts)
+        return f"{text}; judged at {self.n_origins} origins of {self.n_series} series" if self.n_series else text
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a combination is made of.
+
+    Attributes
+    ----------
+    candidates : tuple of str
+        Names of ``CANDIDATES`` that may take part.
+    h : int
+    smoothing : Smoothing
+    transforms : callable
+        Target transforms worth trying for a regression: ``(scope, panel) -> list``.
+    regression : callable
+        Fits one: ``(scope, transforms, panel, h) -> Fitted``.
+    """
+
+    candidates: tuple[str, ...]
+    h: int
+    smoothing: Smoothing
+    transforms: Callable[[str, Panel], list[Any]]
+    regression: FitRegression
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Fitted candidates and their weights; forecasts of all of them, averaged.
+
+    Attributes
+    ----------
+    smoothing : Smoothing
+    h : int
+    corrections : dict of str to Correction
+        By kind; only those of positive weight.
+    regressions : dict of str to Fitted
+        By scope; only those of positive weight.
+    members : tuple of str
+        What the columns of ``weights`` stand for: "smoothing", "linear", "trees", "local", "global".
+    weights : ndarray of shape (n_series, n_members)
+    typical : ndarray of shape (n_members,)
+        Weights of the panel, for series that join later.
+    ratio : ndarray of shape (h,)
+        Error of the combination over that of the bank, at each step.
+    choice : ForecastChoice
+    """
+
+    smoothing: Smoothing
+    h: int
+    corrections: dict[str, Correction]
+    regressions: dict[str, Fitted]
+    members: tuple[str, ...]
+    weights: Array
+    typical: Array
+    ratio: Array
+    choice: ForecastChoice
+
+    def predict(self, panel: Panel, series: Array, future: Future) -> Array:
+        """Forecasts (n_histories, h) after the histories of ``panel``; ``series`` are their numbers at fit time."""
+        outlook = self.smoothing.outlook(panel, future.times.shape[1], columns=bool(self.corrections))
+        forecasts = self._forecasts(outlook, panel, series, future)
+        return _mixed(forecasts, self.weights[series])
+
+    def _forecasts(self, outlook: Outlook, panel: Panel, series: Array, future: Future) -> list[Array]:
+        out = []
+        for member in self.members:
+            if member in self.corrections:
+                known = Future(future.times[:, : self.h], _padded(future.exog, self.h))
+                X = inputs(outlook, panel, known, 1)
+                out.append(self.corrections[member].corrected(outlook, X)[:, 0])
+            elif member in self.regressions:
+                fitted = self.regressions[member]
+                out.append(np.where(fitted.short[series][:, None], np.nan, fitted.predict(panel, series, future)))
+            else:
+                out.append(outlook.forecast[:, 0])
+        return out
+
+    def learn(self, panel: Panel, n_new: Array) -> None:
+        """Let the regressions learn the last ``n_new`` rows; the bank reads them anyway."""
+        for fitted in self.regressions.values():
+            fitted.learn(panel, n_new)
+
+    def copied(self) -> Combination:
+        """The same with regressions of its own, which may learn without changing these."""
+        return replace(self, regressions={scope: fitted.copied() for scope, fitted in self.regressions.items()})
+
+    def grow(self, panel: Panel, old: Array) -> Combination:
+        """The same for a panel with more rows and perhaps more series; ``old[i]`` is -1 for a new one."""
+        known = (old >= 0)[:, None]
+        return replace(
+            self,
+            regressions={scope: fitted.grow(panel, old) for scope, fitted in self.regressions.items()},
+            weights=np.where(known, self.weights[old], self.typical),
+        )
+
+    def scores(self, panel: Panel, h: int) -> Scores:
+        """What intervals are made of: errors of the bank at many past origins, scaled to those of the combination.
+
+        A series of one or two values has said nothing about its changes, and gets the typical size of the others'; NaN
+        where there are none.
+        """
+        stride = stride_of(h)
+        room = int(np.max(panel.sizes) - h - LEAST_BEFORE) // stride
+        n_origins = max(1, min(FEW_WINDOWS if panel.n_series > MANY_SERIES else WINDOWS, room))
+        outlook = self.smoothing.outlook(panel, h, h, n_origins)
+        back = np.broadcast_to(h + stride * np.arange(n_origins), (panel.n_series, n_origins))
+        actual, _ = _ahead(panel, back, h)
+        ratio = self.ratio[np.minimum(np.arange(h), len(self.ratio) - 1)]
+        errors = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None] * ratio
+        errors[panel.sizes[:, None] - back < LEAST_BEFORE] = np.nan
+        now = self.smoothing.outlook(panel, 1)
+        scales, logs = now.unit[:, 0].copy(), now.logs[:, 0]
+        n_known = np.add.reduceat(~np.isnan(panel.y), panel.indptr[:-1])
+        for same in (logs, ~logs):
+            others = scales[same & (n_known >= LEAST_BEFORE)]
+            scales[same & (n_known < LEAST_BEFORE)] = np.median(others) if len(others) else np.nan
+        if np.isnan(errors).all():  # nothing could be held back: a change a step, as of a random walk
+            errors = np.ones((panel.n_series, 1, 1)) * np.sqrt(np.arange(1, h + 1))
+        return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, _limits(panel, logs, n_known))
+
+    def fallback(self, panel: Panel) -> dict[int, str]:
+        """Nothing falls back: the bank forecasts series of any length."""
+        return {}
+
+
+def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:
+    """Twice the range of the history on the link scale, where there is enough of it to tell."""
+    rows = np.repeat(logs, panel.sizes)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        z = np.where(rows, np.log(np.where(rows, panel.y, 1.0)), panel.y)
+    starts = panel.indptr[:-1]
+    width = np.fmax.reduceat(z, starts) - np.fmin.reduceat(z, starts)
+    return np.where((n_known >= ENOUGH_FOR_RANGE) & (width > 0), 2 * width, np.inf)
+
+
+def _mixed(forecasts: list[Array], weights: Array) -> Array:
+    """Weighted means of forecasts (n_series, h), leaving out those that are not numbers."""
+    total, weight = np.zeros_like(forecasts[0]), np.zeros_like(forecasts[0])
+    for forecast, w in zip(forecasts, weights.T, strict=True):
+        known = np.isfinite(forecast)
+        total += np.where(known, w[:, None] * forecast, 0.0)
+        weight += np.where(known, w[:, None], 0.0)
+    return np.where(weight > 0, total / np.maximum(weight, 1e-300), forecasts[0])
+
+
+def _padded(exog: Array, h: int) -> Array:
+    """Exogenous columns of the first ``h`` steps, the last one again where there are fewer."""
+    return exog[:, np.minimum(np.arange(h), exog.shape[1] - 1)]
+
+
+# -- fitting -------------------------------------------------------------------------------------------------------
+
+
+class _Origins:
+    """Past origins of a panel: what the bank said there, what came, and which of them are judged or learned from.
+
+    Origin k of a series lies ``first + k * stride`` rows before its end. The first ``n_judged`` are judged, and what is
+    judged was learned from origins whose horizon ends before all of these. Different series begin at different phases
+    of the stride; where series are few, each is there once for every phase.
+    """
+
+    def __init__(self, plan: Plan, panel: Panel) -> None:
+        self.h, self.stride, self.n_series = plan.h, stride_of(plan.h), panel.n_series
+        self.per_block = -(-self.h // self.stride)
+        self.n_judged = self._n_judged(panel)
+        learns = "correction" in plan.candidates
+        self.first_learned = self.n_judged - 1 + self.per_block
+        n_origins = self.first_learned + N_LEARNED if learns else self.n_judged
+        n_phases = int(np.clip(FEW_ROWS // (self.n_series * N_LEARNED), 1, self.stride)) if learns else 1
+        phase = np.arange(self.n_series) + (self.stride // n_phases) * np.arange(n_phases)[:, None]
+        self.panel = panel.take(np.tile(np.arange(self.n_series), n_phases)) if n_phases > 1 else panel
+        first = self.h + (phase % self.stride).ravel()
+        self.back = first[:, None] + self.stride * np.arange(n_origins)
+        self.outlook = plan.smoothing.outlook(self.panel, self.h, first, n_origins, columns=learns)
+        self.actual, self.future = _ahead(self.panel, self.back, self.h)
+        self.n_before = self.panel.sizes[:, None] - self.back
+        self.X = inputs(self.outlook, self.panel, self.future, n_origins) if learns else None
+
+    def _n_judged(self, panel: Panel) -> int:
+        wanted = max(N_BLOCKS, -(-MANY_BLOCKS // self.n_series)) * self.per_block + 1
+        room = int(np.max(panel.sizes) * MAX_HELD_BACK - self.h) // self.stride
+        return max(2, min(wanted, room))
+
+    def judged(self, values: Array) -> Array:
+        """The judged origins of every series; NaN where too little was known there."""
+        mine = slice(0, self.n_series), slice(0, self.n_judged)
+        out = values[mine].astype(np.float64)
+        out[self.n_before[mine] < LEAST_BEFORE] = np.nan
+        return out
+
+    @property
+    def judged_back(self) -> Array:
+        """Rows after each judged origin (n_series, n_judged)."""
+        return self.back[: self.n_series, : self.n_judged]
+
+    def rows(self, first: int) -> tuple[Array, Array]:
+        """Rows to learn a correction from, of the origins from number ``first`` on."""
+        assert self.X is not None
+        y = targets(self.outlook, self.actual)[:, first:]
+        there = np.argwhere(np.isfinite(y).all(axis=2) & (self.n_before[:, first:] >= LEAST_KNOWN))
+        if len(there) > MAX_ROWS:
+            there = there[np.sort(np.random.default_rng(0).choice(len(there), MAX_ROWS, replace=False))]
+        series, origin = there.T
+        return self.X[series, first + origin], y[series, origin]
+
+    def corrected(self, correction: Correction) -> Array:
+        """Corrected forecasts at the judged origins."""
+        assert self.X is not None
+        mine = slice(0, self.n_series), slice(0, self.n_judged)
+        outlook = Outlook(*(getattr(self.outlook, name)[mine] for name in Outlook.__dataclass_fields__))
+        return self.judged(correction.corrected(outlook, self.X[mine]))
+
+
+def _ahead(panel: Panel, back: Array, h: int) -> tuple[Array, Future]:
+    """Values after every origin (n_series, n_origins, h), and what is known of those steps, origin by origin."""
+    rows = (panel.indptr[1:, None] - back)[..., None] + np.arange(h)
+    low, high = panel.indptr[:-1, None, None], panel.indptr[1:, None, None] - 1
+    inside = (rows >= low) & (rows <= high)
+    rows = np.clip(rows, low, high)
+    exog = panel.exog[rows.reshape(-1, h)]
+    return np.where(inside, panel.y[rows], np.nan), Future(panel.times[rows].reshape(-1, h), exog)
+
+
+@dataclass
+class _Ladder:
+    """The mixture so far, and what each member forecast at the judged origins."""
+
+    judged: Judged
+    members: list[str]
+    forecasts: list[Array]
+    weights: Array
+
+    @property
+    def current(self) -> Array:
+        return np.asarray(sum(w * f for w, f in zip(self.weights, self.forecasts, strict=True)))
+
+    def join(self, member: str, forecast: Array, share: float) -> None:
+        self.forecasts.append(np.where(np.isnan(forecast), self.current, forecast))
+        self.members.append(member)
+        self.weights = np.append(self.weights * (1 - share), share)
+
+
+def combine(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> Combination:
+    """Judge the candidates of a plan on a panel, and fit those that earn a weight."""
+    progress("smoothing")
+    origins = _Origins(plan, panel)
+    bank = origins.judged(origins.outlook.forecast)
+    judged = Judged(origins.judged(origins.actual), origins.judged(_unit_of_y(origins.outlook)), origins.per_block)
+    ladder = _Ladder(judged, ["smoothing"], [bank], np.ones(1))
+    if "correction" in plan.candidates:
+        for kind in KINDS:
+            progress(f"judging the {kind} correction")
+            _judge_correction(kind, plan, origins, ladder)
+    regressions: dict[str, Fitted] = {}
+    for scope in ("local", "global"):
+        if scope in plan.candidates and not (scope == "global" and panel.n_series == 1):
+            progress(f"judging the {scope} regression")
+            fitted = _judge_regression(scope, plan, panel, origins, ladder)
+            if fitted is not None:
+                regressions[scope] = fitted
+    corrections: dict[str, Correction] = {}
+    for kind in KINDS:
+        if kind in ladder.members:
+            progress(f"fitting the {kind} correction")
+            corrections[kind] = fit_correction(kind, *origins.rows(0), plan.smoothing.n_threads)
+    own = own_weights(judged, ladder.forecasts, ladder.weights)
+    combined = np.asarray(sum(own[:, c, None, None] * f for c, f in enumerate(ladder.forecasts)))
+    ratio = _ratio(judged.actual, combined, bank)
+    choice = _choice(plan, ladder, own, combined, _naive(panel, origins))
+    return Combination(
+        plan.smoothing, plan.h, corrections, regressions, tuple(ladder.members), own, ladder.weights, ratio, choice
+    )
+
+
+def _judge_correction(kind: str, plan: Plan, origins: _Origins, ladder: _Ladder) -> None:
+    X, y = origins.rows(origins.first_learned)
+    if len(X) < 2 or (kind == "linear" and len(X) > FEW_ROWS):
+        return
+    forecast = origins.corrected(fit_correction(kind, X, y, plan.smoothing.n_threads))
+    share = climb(ladder.judged, ladder.current, forecast)
+    if share > 0:
+        ladder.join(kind, forecast, share)
+
+
+def _judge_regression(scope: str, plan: Plan, panel: Panel, origins: _Origins, ladder: _Ladder) -> Fitted | None:
+    """Judge a regression on a sample; where it earns its cost, fit it for all series and let it join."""
+    held_back = origins.judged_back[:, -1]
+    usable = np.flatnonzero(panel.sizes - held_back >= LEAST_BEFORE)
+    if not len(usable):
+        return None
+    n_sample = int(np.clip(len(usable) // 8, *SAMPLE))
+    n_pooled = int(MAX_POOLED_ROWS // max(np.median(panel.sizes[usable]), 1))
+    pooled = usable[_spread(len(usable), n_sample if scope == "local" else max(n_sample, n_pooled))]
+    sample = _spread(len(pooled), n_sample)
+    mine = pooled[sample]
+
+    def forecasts(fitted: Fitted, series: Array, places: Array) -> Array:
+        """At the judged origins of ``series``, whose numbers in the fit are ``places``; NaN for those too short."""
+        part, back = panel.take(series), origins.judged_back[series]
+        histories = Panel.stack([part.cut(b) for b in back.T])
+        future = Future.stack([part.windows(b, plan.h)[1] for b in back.T])
+        out = fitted.predict(histories, np.tile(places, back.shape[1]), future)
+        out = np.moveaxis(out.reshape(back.shape[1], len(series), plan.h), 0, 1)
+        return np.where(fitted.short[places][:, None, None], np.nan, out)
+
+    judged, current = ladder.judged.take(mine), ladder.current[mine]
+    training = panel.take(pooled).cut(held_back[pooled])
+    best: tuple[float, Any, Fitted] | None = None
+    for chain in plan.transforms(scope, training):
+        fitted = plan.regression(scope, chain, training, plan.h)
+        tried = forecasts(fitted, mine, sample)
+        error = relative_error(judged, np.where(np.isnan(tried), current, tried), current)
+        if best is None or error < best[0]:
+            best, first_look = (error, chain, fitted), tried
+    if best is None:
+        return None
+    share = climb(judged, current, first_look)
+    mixed = np.where(np.isnan(first_look), current, (1 - share) * current + share * first_look)
+    gain = 1 - relative_error(judged, mixed, current)
+    if not gain > EARNS * np.log10(max(panel.n_series, 10)):
+        return None
+    _, chain, fitted = best
+    if scope == "global":
+        everyone = fitted.grow(panel, _places(pooled, panel.n_series))
+        forecast = forecasts(everyone, np.arange(panel.n_series), np.arange(panel.n_series))
+        final = plan.regression(scope, chain, panel.take(pooled), plan.h).grow(panel, _places(pooled, panel.n_series))
+    else:
+        everyone = plan.regression(scope, chain, panel.cut(held_back), plan.h)
+        forecast = forecasts(everyone, np.arange(panel.n_series), np.arange(panel.n_series))
+        missed_much = held_back > KEEPS * panel.sizes
+        final = everyone.refitted(panel, missed_much | everyone.short)
+    share = climb(ladder.judged, ladder.current, origins.judged(forecast))
+    if not share > 0:
+        return None
+    ladder.join(scope, origins.judged(forecast), share)
+    return final
+
+
+def _places(pooled: Array, n_series: int) -> Array:
+    """Number of each series within the pooled ones, -1 for the others."""
+    out = np.full(n_series, -1)
+    out[pooled] = np.arange(len(pooled))
+    return out
+
+
+def _spread(n: int, most: int) -> Array:
+    """At most ``most`` of n numbers, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+def _unit_of_y(outlook: Outlook) -> Array:
+    """Size of a change of y itself."""
+    return np.where(outlook.logs, outlook.unit * np.abs(outlook.forecast[..., 0]), outlook.unit)
+
+
+def _naive(panel: Panel, origins: _Origins) -> Array:
+    """The last value known at every judged origin, for all steps."""
+    known = np.where(np.isnan(panel.y), -1, np.arange(len(panel.y)))
+    last = np.maximum.accumulate(known)[np.maximum(panel.indptr[1:, None] - origins.judged_back - 1, 0)]
+    value = np.where(last >= panel.indptr[:-1, None], panel.y[np.maximum(last, 0)], np.nan)
+    return np.repeat(value[..., None], origins.h, axis=2)
+
+
+def _ratio(actual: Array, combined: Array, bank: Array) -> Array:
+    """Mean absolute error of the combination over that of the bank at each step, in units of the bank's error."""
+    size = np.abs(actual - bank)
+    both = np.isfinite(size) & np.isfinite(combined)
+    count = np.maximum(both.sum(axis=(1, 2), keepdims=True), 1)
+    unit = np.where(both, size, 0.0).sum(axis=(1, 2), keepdims=True) / count
+    there = both & (unit > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mine, theirs = (np.where(there, np.abs(actual - f) / unit, 0.0).sum(axis=(0, 1)) for f in (combined, bank))
+        return np.clip(np.where(theirs > 0, mine / theirs, 1.0), 0.5, 1.5)
+
+
+def _choice(plan: Plan, ladder: _Ladder, own: Array, combined: Array, naive: Array) -> ForecastChoice:
+    """The mean weight and the error of every candidate."""
+    name_of = {member: "correction" if member in KINDS else member for member in ladder.members}
+    weights = dict.fromkeys(plan.candidates if "smoothing" in plan.candidates else ("smoothing", *plan.candidates), 0.0)
+    errors = {}
+    for c, member in enumerate(ladder.members):
+        weights[name_of[member]] += float(own[:, c].mean())
+        errors[member if member not in KINDS else f"correction ({member})"] = relative_error(
+            ladder.judged, ladder.forecasts[c], naive
+        )
+    errors["combination"] = relative_error(ladder.judged, combined, naive)
+    judged = ~np.isnan(ladder.judged.error(combined))
+    return ForecastChoice(weights, errors, int(judged.any(axis=1).sum()), judged.shape[1])

@@ -1,0 +1,128 @@
+"""The correction of the bank: one model for all series, learned from how the bank missed at past origins.
+
+A row is an origin of a series, in units of that series. The target is the vector of the bank's errors over the steps
+ahead in the same units, so that one tree with a vector in each leaf serves all steps and all series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softboost._regressor import SoftBoostRegressor
+from softboost.losses import Huber
+
+from ._panel import Array, Future, Panel
+from ._smoothing import Outlook
+
+__all__ = ["Correction", "Ridge", "fit_correction", "inputs", "targets"]
+
+LARGEST = 15.0  # farthest target, in units
+LEAST_KNOWN = 7  # values before an origin to learn from
+KINDS = ("linear", "trees")
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A fitted correction.
+
+    Attributes
+    ----------
+    model : object with ``predict``
+        From columns of origins to errors of the bank, in units, at all ``h`` steps.
+    h : int
+    """
+
+    model: Any
+    h: int
+
+    def corrected(self, outlook: Outlook, X: Array) -> Array:
+        """Forecasts (n_series, n_origins, h) of the bank, corrected; steps beyond the ``h`` learned keep the last."""
+        n_series, n_origins, steps = outlook.forecast.shape
+        error = np.asarray(self.model.predict(X.reshape(n_series * n_origins, -1)), dtype=np.float64)
+        error = error.reshape(n_series, n_origins, self.h)[..., np.minimum(np.arange(steps), self.h - 1)]
+        moved = outlook.link(outlook.forecast) + outlook.unit[..., None] * error
+        return np.where(np.isfinite(moved), outlook.unlink(moved), outlook.forecast)
+
+
+def inputs(outlook: Outlook, panel: Panel, known: Future, n_origins: int) -> Array:
+    """What the correction looks at, (n_series, n_origins, n_columns): the origin, what is known ahead, the series.
+
+    ``known`` holds the steps ahead of every origin, series by series.
+    """
+    n_series = panel.n_series
+    ahead = known.exog.reshape(n_series, n_origins, known.exog[0].size if len(known.exog) else 0)
+    static = np.broadcast_to(panel.static[:, None], (n_series, n_origins, panel.static.shape[1]))
+    return np.concatenate([outlook.columns, ahead, static], axis=2, dtype=np.float32)
+
+
+def targets(outlook: Outlook, actual: Array) -> Array:
+    """Errors of the bank in units (n_series, n_origins, h); NaN where a value is not known."""
+    with np.errstate(invalid="ignore"):
+        error = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None]
+    return np.clip(error, -LARGEST, LARGEST)
+
+
+def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
+    """Fit one kind of correction to rows of :func:`inputs` and :func:`targets`."""
+    y = np.ascontiguousarray(y, dtype=np.float32)
+    if kind == "linear":
+        return Correction(Ridge.fit(X, y), y.shape[1])
+    return Correction(_trees(len(X), n_threads).fit(X, y if y.shape[1] > 1 else y[:, 0]), y.shape[1])
+
+
+def _trees(n_rows: int, n_threads: int) -> SoftBoostRegressor:
+    """Boosted trees whose size grows with the rows there are to learn from."""
+    depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
+    rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
+    return SoftBoostRegressor(
+        n_estimators=rounds, learning_rate=0.1 if n_rows < 50_000 else 0.2, depth=depth,
+        loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
+        random_state=0, n_jobs=n_threads,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Ridge regression that no single cell can carry away: columns are standardised and cut at three deviations.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (n_columns,)
+    coefficients : ndarray of shape (n_columns, h)
+    intercept : ndarray of shape (h,)
+    """
+
+    mean: Array
+    scale: Array
+    coefficients: Array
+    intercept: Array
+
+    PENALTY = 30.0
+    FARTHEST = 3.0
+    LARGEST_TARGET = 4.0
+
+    @classmethod
+    def fit(cls, X: Array, y: Array) -> Ridge:
+        """Learn from rows; missing cells count as the mean of their column."""
+        X = np.asarray(X, dtype=np.float64)
+        known = ~np.isnan(X)
+        count = np.maximum(known.sum(axis=0), 1)
+        mean = np.where(known, X, 0.0).sum(axis=0) / count
+        scale = np.sqrt(np.where(known, (X - mean) ** 2, 0.0).sum(axis=0) / count) + 1e-9
+        Z = cls._standardised(X, mean, scale)
+        y = np.clip(np.asarray(y, dtype=np.float64), -cls.LARGEST_TARGET, cls.LARGEST_TARGET)
+        intercept = y.mean(axis=0)
+        gram = Z.T @ Z + cls.PENALTY * np.eye(Z.shape[1])
+        return cls(mean, scale, np.linalg.solve(gram, Z.T @ (y - intercept)), intercept)
+
+    @classmethod
+    def _standardised(cls, X: Array, mean: Array, scale: Array) -> Array:
+        return np.clip(np.nan_to_num((X - mean) / scale), -cls.FARTHEST, cls.FARTHEST)
+
+    def predict(self, X: Array) -> Array:
+        """Errors of the bank, in units (n_rows, h)."""
+        Z = self._standardised(np.asarray(X, dtype=np.float64), self.mean, self.scale)
+        return Z @ self.coefficients + self.intercept

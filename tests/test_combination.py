@@ -1,0 +1,344 @@
+"""The default forecaster: candidates judged at past origins, combined by evidence, and what they promise together."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import Ridge
+
+import softboost
+from softboost.forecast import Forecaster
+from softboost.forecast._evidence import Judged, climb, own_weights, relative_error
+from softboost.forecast._intervals import check_levels
+from softboost.forecast._panel import Panel
+
+BANK = ["smoothing"]
+
+
+def walks(n_series=6, n_rows=60, seed=0, period=12):
+    """Positive series with trend, season and noise, as a long frame of months."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n_rows)
+    parts = [
+        np.exp(
+            3
+            + 0.01 * rng.normal() * t
+            + 0.2 * np.sin(2 * np.pi * (t + i) / period)
+            + 0.02 * rng.normal(size=n_rows).cumsum()
+        )
+        for i in range(n_series)
+    ]
+    return frame(parts)
+
+
+def frame(parts):
+    return pd.concat(
+        [
+            pd.DataFrame({"unique_id": f"s{i}", "ds": pd.date_range("2015-01-01", periods=len(y), freq="MS"), "y": y})
+            for i, y in enumerate(parts)
+        ],
+        ignore_index=True,
+    )
+
+
+def in_order(forecast, n_series):
+    """Rows of the series in the order in which they were made, not sorted by name."""
+    return forecast.set_index("unique_id").loc[[f"s{i}" for i in range(n_series)]]
+
+
+def values(forecast, h):
+    return forecast["SoftBoostRegressor"].to_numpy().reshape(-1, h)
+
+
+# -- which candidates take part ------------------------------------------------------------------------------------
+
+
+def test_every_candidate_is_judged_by_default():
+    model = Forecaster("MS", 4).fit(walks(8))
+    assert model.candidates_ == ("smoothing", "correction", "local", "global")
+    assert set(model.choice_.weights) == set(model.candidates_)
+    assert_allclose(sum(model.choice_.weights.values()), 1)
+    assert model.choice_.errors["combination"] <= 1.001 * model.choice_.errors["smoothing"]
+    assert "judged at" in model.choice_.describe()
+    assert model.fallback_ == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"candidates": ["smoothing"]}, ("smoothing",)),
+        ({"candidates": ["correction", "smoothing"]}, ("smoothing", "correction")),
+        ({"scope": "local"}, ("local",)),
+        ({"model": Ridge()}, ("local", "global")),
+        ({"strategy": "direct"}, ("local", "global")),
+        ({"target_transforms": None}, ("local", "global")),
+        ({"lags": [1]}, ("local", "global")),
+        ({"candidates": ["smoothing", "local", "global"], "scope": "local"}, ("smoothing", "local")),
+    ],
+    ids=str,
+)
+def test_settings_restrict_the_candidates(settings, expected):
+    model = Forecaster("MS", 2, **settings).fit(walks(3, 30))
+    assert model.candidates_ == expected
+    assert np.isfinite(model.predict().iloc[:, -1]).all()
+
+
+@pytest.mark.parametrize("candidates", ["smoothing", [], ["ets"]])
+def test_unknown_candidates_are_refused(candidates):
+    with pytest.raises(ValueError, match="candidates"):
+        Forecaster("MS", 2, candidates=candidates).fit(walks(2, 30))
+
+
+def test_a_correction_is_learned_where_all_series_share_a_pattern_that_smoothing_misses():
+    """Every series falls back to its level two steps after a jump; nothing a smoother knows."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for _ in range(80):
+        jump = (rng.random(70) < 0.25) * rng.choice([-1, 1], 70)
+        parts.append(np.exp(4 + jump + np.roll(jump, 1) * (np.arange(70) > 0) + 0.01 * rng.normal(size=70)))
+    df = frame([y[:-2] for y in parts])
+    truth = np.stack([y[-2:] for y in parts])
+    both = Forecaster("MS", 2, season_length=1, candidates=["smoothing", "correction"]).fit(df)
+    alone = Forecaster("MS", 2, season_length=1, candidates=BANK).fit(df)
+    told = [in_order(m.predict(), 80)["SoftBoostRegressor"].to_numpy().reshape(-1, 2) for m in (both, alone)]
+    error, base = (np.abs(np.log(truth) - np.log(forecast)).mean() for forecast in told)
+    assert both.choice_.weights["correction"] > 0.3
+    assert error < 0.95 * base
+
+
+def test_exogenous_columns_enter_by_the_correction():
+    rng = np.random.default_rng(1)
+    parts, prices = [], []
+    for _ in range(60):
+        price = rng.normal(size=62)
+        parts.append(np.exp(4 + 0.3 * price + 0.02 * rng.normal(size=62)))
+        prices.append(price)
+    df = frame([y[:-2] for y in parts]).assign(price=np.concatenate([p[:-2] for p in prices]))
+    future = df.groupby("unique_id", sort=False)["ds"].max()
+    ahead = pd.concat(
+        [
+            pd.DataFrame(
+                {"unique_id": name, "ds": pd.date_range(end, periods=3, freq="MS")[1:], "price": prices[i][-2:]}
+            )
+            for i, (name, end) in enumerate(future.items())
+        ]
+    )
+    model = Forecaster("MS", 2, season_length=1, candidates=["smoothing", "correction"]).fit(df)
+    order = [f"s{i}" for i in range(60)]
+    forecast = (
+        model.predict(X_df=ahead).set_index("unique_id").loc[order]["SoftBoostRegressor"].to_numpy().reshape(-1, 2)
+    )
+    truth = np.stack([y[-2:] for y in parts])
+    flat = np.abs(np.log(truth) - 4).mean()
+    assert np.abs(np.log(truth) - np.log(forecast)).mean() < 0.6 * flat
+
+
+# -- evidence ------------------------------------------------------------------------------------------------------
+
+
+def judged(n_series=40, n_origins=4, h=3, seed=0):
+    actual = np.random.default_rng(seed).normal(size=(n_series, n_origins, h))
+    return Judged(actual, np.ones((n_series, n_origins)), 4)
+
+
+def test_a_better_candidate_takes_a_share_and_a_worse_none():
+    truth = judged()
+    noise = np.random.default_rng(1).normal(size=truth.actual.shape)
+    current = truth.actual + noise
+    assert climb(truth, current, truth.actual + 0.1 * noise) == pytest.approx(0.8)
+    assert climb(truth, current, truth.actual + 2 * noise) == 0
+    assert climb(truth, current, current) == 0
+    assert climb(truth, current, np.full_like(current, np.nan)) == 0
+
+
+def test_a_gain_by_chance_is_held_back():
+    shares = []
+    for seed in range(30):
+        truth = judged(8, 1, 2, seed)
+        rng = np.random.default_rng(100 + seed)
+        shares.append(
+            climb(truth, truth.actual + rng.normal(size=(8, 1, 2)), truth.actual + rng.normal(size=(8, 1, 2)))
+        )
+    # unlike errors of equal size average out, so some share is right; a single panel of eight cannot tell how much
+    assert np.mean(shares) < 0.35
+
+
+def test_no_explosive_series_decides():
+    truth = judged()
+    current = truth.actual + 1.0
+    candidate = truth.actual + 0.5
+    candidate[0] = 1e9
+    assert climb(truth, current, candidate) > 0.5
+    assert relative_error(truth, candidate, current) < 1
+
+
+def test_weights_of_a_series_follow_its_own_errors():
+    truth = judged(2, 12)
+    good, bad = truth.actual + 0.1, truth.actual + 3.0
+    first, second = good.copy(), bad.copy()
+    first[1], second[1] = bad[1], good[1]
+    own = own_weights(truth, [first, second], np.array([0.5, 0.5]))
+    assert own[0, 0] > 0.9
+    assert own[1, 1] > 0.9
+    assert_allclose(own.sum(axis=1), 1)
+    assert_array_equal(own_weights(truth, [first, second], np.array([1.0, 0.0])), [[1, 0], [1, 0]])
+
+
+# -- no look-ahead -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"candidates": BANK},
+        {"scope": "global", "model": Ridge(), "lags": [1, 2]},
+        {"scope": "local", "model": Ridge(), "lags": [1, 2], "strategy": "direct"},
+        {"model": Ridge(), "lags": [1, 2], "gaps": "interpolate"},
+        {"candidates": BANK, "gaps": "forward"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("refit", [False, 2])
+def test_nothing_after_a_cutoff_moves_a_forecast_before_it(settings, refit):
+    """Series of unequal ends, gaps, and every later value changed: earlier forecasts and intervals keep every bit."""
+    df = walks(5, 48)
+    ends = df.groupby("unique_id")["ds"].transform("max")
+    df = df[~((df["unique_id"] == "s3") & (df["ds"] > ends - pd.DateOffset(months=5)))].reset_index(drop=True)
+    if "gaps" in settings:
+        df = df.drop(
+            index=df.index[(df["unique_id"] == "s1") & (df.groupby("unique_id").cumcount().isin([40, 41, 44]))]
+        )
+    cutoff = df["ds"].max() - pd.DateOffset(months=4)
+    changed = df.assign(y=df["y"].where(df["ds"] <= cutoff, df["y"] * 37 + 5))
+    told = [
+        Forecaster("MS", 2, **settings).backtest(d, n_windows=4, refit=refit, level=[80]).forecasts
+        for d in (df, changed)
+    ]
+    columns = [c for c in told[0].columns if c.startswith(("Soft", "Ridge"))]
+    early = [t[t["cutoff"] <= cutoff].reset_index(drop=True) for t in told]
+    assert len(early[0])
+    pd.testing.assert_frame_equal(
+        early[0][["unique_id", "ds", *columns]], early[1][["unique_id", "ds", *columns]], check_exact=True
+    )
+
+
+def test_filled_values_are_never_taken_for_the_truth():
+    df = walks(1, 40)
+    holed = df.drop(index=[35, 36, 38])
+    test = Forecaster("MS", 2, candidates=BANK, gaps="interpolate").backtest(holed, n_windows=3, h=2)
+    times = test.forecasts["ds"]
+    known = times.isin(holed["ds"]).to_numpy()
+    assert np.count_nonzero(~np.isnan(test.losses)) == known.sum()
+
+
+# -- behaviour -----------------------------------------------------------------------------------------------------
+
+
+def test_constant_intermittent_and_stepped_series_get_sensible_answers():
+    rng = np.random.default_rng(0)
+    constant, step = np.full(48, 7.0), np.r_[np.full(30, 10.0), np.full(18, 20.0)]
+    demand = (rng.random(60) < 0.3) * rng.integers(1, 5, 60).astype(float)
+    forecast = Forecaster("MS", 6).fit(frame([constant, step, demand])).predict(level=[90])
+    low, high = (forecast[f"SoftBoostRegressor-{side}-90"].to_numpy().reshape(-1, 6) for side in ("lo", "hi"))
+    centre = values(forecast, 6)
+    assert_allclose(centre[0], 7, rtol=1e-4)
+    assert_allclose(centre[1], 20, rtol=0.1)
+    assert np.all((centre[2] >= 0) & (centre[2] <= 4))
+    assert np.all(low <= centre)
+    assert np.all(centre <= high)
+
+
+def test_positive_series_stay_positive_and_growing_seasons_grow():
+    t = np.arange(72)
+    growing = np.exp(2 + 0.03 * t) * (1 + 0.3 * np.sin(2 * np.pi * t / 12))
+    falling = np.exp(4 - 0.08 * t)
+    forecast = Forecaster("MS", 12).fit(frame([growing, falling])).predict(level=[95])
+    centre = values(forecast, 12)
+    assert np.ptp(centre[0]) > 0.9 * np.ptp(growing[-12:])
+    assert np.all(centre[1] > 0)
+    assert np.all(forecast["SoftBoostRegressor-lo-95"] > 0)
+
+
+def test_short_newcomers_hardly_move_a_long_series():
+    df = walks(6, 96)
+    short = frame([np.arange(1.0, 4.0), np.ones(2), np.array([5.0])]).assign(unique_id=lambda d: "new" + d["unique_id"])
+    before = Forecaster("MS", 6).fit(df).predict(level=[80]).set_index("unique_id")
+    after = Forecaster("MS", 6).fit(pd.concat([df, short])).predict(level=[80]).set_index("unique_id")
+    assert np.isfinite(after.drop(columns="ds")).all().all()
+    for name, group in df.groupby("unique_id"):
+        old, new = before.loc[name], after.loc[name]
+        assert np.abs(old["SoftBoostRegressor"] - new["SoftBoostRegressor"]).max() < 0.01 * group["y"].std()
+        widths = [(d["SoftBoostRegressor-hi-80"] - d["SoftBoostRegressor-lo-80"]).to_numpy() for d in (old, new)]
+        assert_allclose(widths[1], widths[0], rtol=0.1)
+
+
+def test_widths_never_fall_with_the_step_and_are_never_zero():
+    df = pd.concat([walks(8, 60), frame([np.array([3.0])]).assign(unique_id="one row")])
+    forecast = Forecaster("MS", 8).fit(df).predict(level=[50, 95])
+    for level in (50, 95):
+        low, high = (
+            np.log(forecast[f"SoftBoostRegressor-{s}-{level}"].to_numpy().reshape(-1, 8)) for s in ("lo", "hi")
+        )
+        assert np.all(np.diff(high - low, axis=1) > -1e-9)
+        assert np.all(high - low > 1e-3)
+
+
+def test_intervals_hold_their_level():
+    rng = np.random.default_rng(3)
+    parts = [np.exp(4 + np.cumsum(0.05 * rng.normal(size=100))) for _ in range(60)]
+    forecast = Forecaster("MS", 4, season_length=1).fit(frame([y[:-4] for y in parts])).predict(level=[80])
+    by_id = in_order(forecast, 60)
+    truth = np.concatenate([y[-4:] for y in parts])
+    inside = (truth >= by_id["SoftBoostRegressor-lo-80"]) & (truth <= by_id["SoftBoostRegressor-hi-80"])
+    assert 0.7 < inside.mean() < 0.92
+
+
+def test_a_share_is_no_level():
+    with pytest.raises(ValueError, match=r"level=0.8 .* level=\[80\]"):
+        check_levels([0.8])
+
+
+# -- going on ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"candidates": ["smoothing", "local"]}, {"candidates": BANK}], ids=str)
+def test_a_saved_combination_forecasts_and_goes_on_the_same(tmp_path, settings):
+    df = walks(7, 260)
+    model = Forecaster("MS", 4, **settings).fit(df[df["ds"] < "2035-06-01"])
+    model.save(tmp_path / "model.softboost")
+    loaded = softboost.load(tmp_path / "model.softboost")
+    pd.testing.assert_frame_equal(loaded.predict(level=[80]), model.predict(level=[80]))
+    assert loaded.choice_ == model.choice_
+    later = df[df["ds"] >= "2035-06-01"]
+    pd.testing.assert_frame_equal(loaded.update(later).predict(), model.update(later).predict())
+    again = pickle.loads(pickle.dumps(model))
+    pd.testing.assert_frame_equal(again.predict(), model.predict())
+
+
+def test_update_takes_new_rows_and_new_series():
+    df = walks(4, 60)
+    model = Forecaster("MS", 3).fit(df[df["ds"] < "2019-06-01"])
+    model.update(df[df["ds"] >= "2019-06-01"])
+    assert model.predict()["ds"].min() == df["ds"].max() + pd.DateOffset(months=1)
+    new = walks(1, 20, seed=9).assign(unique_id="new")
+    assert len(model.update(new).predict()) == 5 * 3
+
+
+def test_longer_horizons_than_fitted_are_forecast():
+    model = Forecaster("MS", 3).fit(walks(6))
+    forecast = model.predict(h=9, level=[80])
+    assert len(forecast) == 6 * 9
+    assert np.isfinite(forecast.drop(columns=["unique_id", "ds"])).all().all()
+    assert_allclose(values(forecast, 9)[:, :3], values(model.predict(), 3), rtol=0.05)
+
+
+def test_gaps_are_filled_from_the_rows_at_hand_alone():
+    y = np.array([np.nan, 1.0, np.nan, 3.0, np.nan])
+    panel = Panel(y, np.array([0, 5]), np.arange(5), np.empty((5, 0)), np.empty((1, 0)), "interpolate")
+    assert_array_equal(panel.filled, [np.nan, 1, 2, 3, 3])
+    assert_array_equal(panel.cut(2).filled, [np.nan, 1, 1])
