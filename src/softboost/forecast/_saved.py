@@ -194,6 +194,8 @@ def _restore(forecaster: Forecaster, f: Fields) -> None:
     if forecaster.features_.date_features and frame.panel.times.dtype.kind != "M":
         raise f.error("features of dates where times are whole numbers")
     forecaster._choose_candidates(frame)
+    if "combination" not in f.values:  # regressions alone, as every forecaster was before candidates were combined
+        forecaster.candidates_ = ("local", "global")
     if forecaster._combines:
         combination = unpack_combination(forecaster, frame, f)
         fitted: Fitted | Combination = combination
