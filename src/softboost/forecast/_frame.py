@@ -153,9 +153,12 @@ def read_long(
         df = fill_gaps(df, freq, end="per_serie", id_col=names.id, time_col=names.time)
         original = np.arange(len(df))
     _check_times(df, freq, names, original)
-    counts = ufp.counts_by_id(df, names.id)
-    indptr = np.concatenate([[0], np.cumsum(counts["counts"].to_numpy())]).astype(np.int64)
     y = _target(df, names, original, gaps)
+    indptr = _starts(df, names)
+    if np.isnan(y).any():
+        kept = _from_first_value(y, indptr)
+        df, y = take(df, kept), y[kept]
+        indptr = _starts(df, names)
     extra = [c for c in df.columns if c not in (names.id, names.time, names.target)]
     static_names = _static_columns(df, extra, indptr, static, names)
     exog_names = [c for c in extra if c not in static_names]
@@ -163,7 +166,25 @@ def read_long(
     exog = _matrix(df, exog_names, categories)
     static_values = _matrix(ufp.take_rows(df, indptr[:-1]), static_names, categories)
     panel = Panel(y, indptr, _clock(df[names.time]), exog, static_values, gaps)
-    return LongFrame(df, names, freq, counts[names.id], panel, exog_names, static_names, categories)
+    ids = ufp.counts_by_id(df, names.id)[names.id]
+    return LongFrame(df, names, freq, ids, panel, exog_names, static_names, categories)
+
+
+def _starts(df: Any, names: Names) -> Array:
+    """First row of every series, and the number of rows behind them."""
+    counts = ufp.counts_by_id(df, names.id)["counts"].to_numpy()
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _from_first_value(y: Array, indptr: Array) -> Array:
+    """Rows from the first known value of every series on; the last row of one that has none.
+
+    What comes before cannot be filled without a look at what comes after.
+    """
+    rows = np.arange(len(y))
+    known = np.where(np.isnan(y), len(y), rows)
+    first = np.minimum(np.minimum.reduceat(known, indptr[:-1]), indptr[1:] - 1)
+    return rows[rows >= np.repeat(first, np.diff(indptr))]
 
 
 def _checked_columns(df: Any, names: Names) -> Any:

@@ -67,7 +67,7 @@ def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
 
 
 def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: bool, overlap: float = 1.0) -> Array:
-    """Half widths for each series and step; they never fall with the step.
+    """Half widths for each series and step.
 
     A series with at least 20 errors at a step is judged by its own. Others are judged together: errors are divided by
     the series' scale, pooled over series, and the width multiplied by the scale again.
@@ -95,7 +95,7 @@ def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: 
         scores = (errors / judging[:, :, None]).reshape(-1, errors.shape[2])
         together = conformal_widths(scores, levels)[:, None, :] * scales[None, :, None]
         own = np.where(n_own[None] >= ENOUGH, own, together)
-    return np.maximum.accumulate(own, axis=2)
+    return own
 
 
 def _blended(errors: Array, scales: Array, overlap: float = 1.0) -> tuple[Array, Array]:

@@ -146,9 +146,14 @@ class Scores:
     limits: Array | None = None
 
     def widths(self, levels: list[float], h: int) -> Array:
-        """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
+        """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps.
+
+        Those of a combination never fall with the step.
+        """
         widths = panel_widths(self.errors, self.scales, levels, pooled=True, overlap=self.overlap)[:, :, :h]
-        return widths if self.limits is None else np.minimum(widths, self.limits[:, None])
+        if self.limits is None:
+            return widths
+        return np.minimum(np.maximum.accumulate(widths, axis=2), self.limits[:, None])
 
     def grow(self, panel: Panel, old: Array, transforms: Chain) -> Scores:
         """The same for a panel with more rows and perhaps more series, which are judged by the errors of the others.
