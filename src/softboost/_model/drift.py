@@ -28,5 +28,5 @@ class DriftTest:
         self.variance += rate * ((1.0 - rate) * step * step - self.variance)
         if self.count <= 100 or self.fast <= self.slow + 5.0 * math.sqrt(self.variance / 60.0):
             return False
-        self.__init__()  # type: ignore[misc]
+        self.count, self.fast, self.slow, self.variance = 0, 0.0, 0.0, 0.0
         return True
