@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     std::vector<double> q(kColumns * kColumns), weights = data.numbers.many(7 * kColumns, 0.1);
     for (int64_t j = 0; j < kColumns; ++j) q[j * kColumns + j] = 1;
     std::vector<double> bias = data.numbers.many(7, 0.1), leaves = data.numbers.many(8, 0.1), output(kRows), trace(21);
-    const TreePointers<double> tree{depth, kColumns, 1, weights.data(), bias.data(), leaves.data(), nullptr};
+    const TreeView<double> tree{depth, kColumns, 1, weights.data(), bias.data(), leaves.data(), nullptr};
     count([&] {
       kernels().fit_joint(data.x.data(), data.y.data(), nullptr, kColumns, kRows, settings, 1, nullptr, tree, q.data(),
                           output.data(), trace.data());
