@@ -32,6 +32,11 @@ def make_data(n=80, d=6, seed=0):
     return X, np.sin(2 * X[:, 0]) + np.abs(X[:, 1]) + 0.1 * rng.normal(size=n)
 
 
+def large_model(X, y):
+    """A model that takes a while to predict."""
+    return SoftBoostRegressor(**{**PLAIN, "n_estimators": 100, "depth": 4}, leaves="linear", gates="greedy").fit(X, y)
+
+
 def fit_and_predict(seed, n_jobs=None):
     X, y = make_data(seed=seed)
     return SoftBoostRegressor(n_jobs=n_jobs).fit(X, y).predict(X)
@@ -68,7 +73,7 @@ def test_threads_predict_at_the_same_time():
     Counted in processor time, of which two threads get about the same, however many others want some too.
     """
     X, y = make_data()
-    model = SoftBoostRegressor(**{**PLAIN, "n_estimators": 100, "depth": 4}).fit(X, y)
+    model = large_model(X, y)
     rows = np.tile(X, (800, 1))
     model.predict(rows[:1])
     inside = []
@@ -97,7 +102,7 @@ def test_threads_predict_at_the_same_time():
 def test_threads_share_the_work():
     """With two threads predicting, processor time passes faster than the clock; a busy machine gets several tries."""
     X, y = make_data()
-    model = SoftBoostRegressor(**{**PLAIN, "n_estimators": 100, "depth": 4}).fit(X, y)
+    model = large_model(X, y)
     rows = np.tile(X, (30, 1))
     model.predict(rows)
     best = 0.0
@@ -116,7 +121,7 @@ def test_threads_share_the_work():
 def test_threads_do_not_get_in_each_others_way():
     """Eight threads need hardly more processor time for the same rows than one; a busy machine does not count."""
     X, y = make_data()
-    model = SoftBoostRegressor(**{**PLAIN, "n_estimators": 100, "depth": 4}).fit(X, y)
+    model = large_model(X, y)
     rows = np.tile(X, (20, 1))
     model.predict(rows)
 

@@ -276,7 +276,7 @@ SAVING = """
 
 
 @pytest.mark.parametrize("delay", [0.037, slow(0.0)])
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize("how", [signal.SIGINT, slow(signal.SIGTERM), signal.SIGKILL], ids=lambda s: s.name)
 def test_signal_while_saving_leaves_a_whole_file(how, delay, tmp_path):
     path = tmp_path / "model.softboost"
     X = np.random.default_rng(0).normal(size=(400, 8))

@@ -114,9 +114,10 @@ def test_learns_what_a_linear_model_cannot():
     assert errors[600:].mean() < 0.5 * linear[600:].mean()
 
 
-def test_is_as_good_as_fitting_from_scratch():
+@pytest.mark.parametrize(("n_seeds", "most"), [(2, 1.3), pytest.param(6, 1.1, marks=pytest.mark.slow)])
+def test_is_as_good_as_fitting_from_scratch(n_seeds, most):
     ratios = []
-    for seed in range(6):  # one draw says little: either model may be lucky
+    for seed in range(n_seeds):  # one draw says little: either model may be lucky
         rows, test = list(stream(400, seed)), list(stream(200, seed=100 + seed))
         model = OnlineSoftBoostRegressor()
         learn(model, rows)
@@ -125,7 +126,7 @@ def test_is_as_good_as_fitting_from_scratch():
         online = np.array([model.predict_one(x) for x, _ in test])
         batch = SoftBoostRegressor().fit(X, y).predict(X_test)
         ratios.append(np.abs(online - y_test).mean() / np.abs(batch - y_test).mean())
-    assert np.exp(np.mean(np.log(ratios))) < 1.1
+    assert np.exp(np.mean(np.log(ratios))) < most
 
 
 def test_boosted_trees_help_where_the_full_model_is_unlucky(monkeypatch):

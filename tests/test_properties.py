@@ -27,7 +27,7 @@ MODELS = {
     "bsdt_q": lambda **p: bsdt_q(3, n_steps=5, random_state=0, **p),
 }
 any_model = pytest.mark.parametrize("name", MODELS)
-few_examples = settings(max_examples=6)  # of models that take a tenth of a second to fit
+few_examples = settings(max_examples=4)  # of models that take a tenth of a second to fit
 seeds = st.integers(0, 2**16)
 
 

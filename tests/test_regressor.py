@@ -528,10 +528,22 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 @pytest.mark.parametrize(
     ("model", "n", "d"),
     [
-        pytest.param(f"SoftBoostRegressor({PLAIN_TEXT}, feature_transform=None)", 2000, 20, id="many short rounds"),
+        pytest.param(
+            f"SoftBoostRegressor({PLAIN_TEXT}, feature_transform=None)",
+            2000,
+            20,
+            id="many short rounds",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(f"SoftBoostRegressor({PLAIN_TEXT}, feature_transform=None)", 60_000, 20, id="long greedy rounds"),
         pytest.param("bsdt_q(1000, n_steps=100_000)", 5000, 50, id="long joint rounds"),
-        pytest.param("SoftBoostRegressor(feature_transform='linear', n_estimators=1000)", 4000, 200, id="choosing"),
+        pytest.param(
+            "SoftBoostRegressor(feature_transform='linear', n_estimators=1000)",
+            4000,
+            200,
+            id="choosing",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("SoftBoostRegressor(n_jobs=2, n_estimators=1000)", 4000, 100, id="choosing in threads"),
     ],
 )

@@ -20,9 +20,10 @@ def guess_frequency(times: Any) -> str | int | None:
 
     Examples
     --------
+    >>> from softboost.forecast._frequency import guess_frequency
     >>> guess_frequency(pd.date_range("2024-01-31", periods=5, freq="ME"))
     'ME'
-    >>> guess_frequency(np.array([1, 3, 5, 9]))
+    >>> guess_frequency([1, 3, 5, 9])
     2
     """
     times = pd.Series(times).reset_index(drop=True)
