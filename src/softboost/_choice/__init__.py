@@ -1,1 +1,1 @@
-"""The self-choosing default: candidates judged out of fold and combined."""
+"""Model selection of the default: candidates are cross-validated and combined by evidence."""

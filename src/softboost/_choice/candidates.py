@@ -1,7 +1,7 @@
-"""The candidates of the self-choosing default: a table with one row each.
+"""The candidates of the model selection: a table with one row each.
 
-A row gives a candidate's name, an explanation, its level on the ladder of evidence
-(:mod:`softboost._choice.ladder`), how it is fitted, which columns it sees and when it applies. To add a candidate, add
+A row gives the name of a candidate, an explanation, its level on the ladder of evidence
+(:mod:`softboost._choice.ladder`), how it is fitted, which columns it uses and when it applies. To add a candidate, add
 a row: ``choice_``, reports and ``docs/choice.md`` take names and explanations from here.
 """
 
@@ -29,7 +29,7 @@ from .training import TrainingRows
 __all__ = ["CANDIDATES", "CONSTANT", "RIDGE", "TWO_INDICES", "Candidate", "Rounds", "about", "competing"]
 
 Array = NDArray[Any]
-ANCHORED = "anchored "  # before a name, and what it adds to the explanation
+ANCHORED = "anchored "  # prefix of the names of anchored candidates
 OF_CHANGES = ", fitted to the change since the anchor column"
 ALL_COLUMNS = All()
 
@@ -44,7 +44,7 @@ def always(kind: RowsKind) -> bool:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Boosting rounds that grow with the rows, since one round learns little: ``per_row * n`` within limits."""
+    """Number of boosting rounds, ``per_row * n`` within limits; more rows support more rounds."""
 
     per_row: float
     least: int
@@ -61,21 +61,21 @@ class Candidate:
     Attributes
     ----------
     name : str
-        As ``choice_`` gives it. In the view of changes since an anchor column "anchored" stands before it.
+        Name in ``choice_``; an anchored candidate has the prefix "anchored".
     about : str
-        What it is, in one line.
+        Explanation in one line.
     level : str
-        Which rungs of the ladder it stands on.
+        Level, which determines its rungs on the ladder.
     fit : callable or Recipe
-        A function of :class:`TrainingRows` that gives a linear model for each penalty, or what is boosted.
+        A function of :class:`TrainingRows` that returns a linear path, or the recipe of a boosted model.
     columns : All, Screened or Needed
-        Which columns a boosted candidate sees.
+        Rule for the columns of a boosted candidate.
     when : callable
         Whether it applies to rows of a kind.
     rounds : Rounds or None
-        Rounds of a boosted candidate; None leaves those of its recipe.
+        Number of rounds of a boosted candidate; None uses that of its recipe.
     of_changes : bool
-        Whether it is a model of changes by itself, so that it has the same name in both views.
+        Whether the candidate always models changes, so that it has the same name if it is anchored.
     """
 
     name: str
@@ -92,21 +92,21 @@ class Candidate:
         return isinstance(self.fit, Recipe)
 
     def applies(self, kind: RowsKind) -> bool:
-        """Whether it takes part on rows of this kind."""
+        """Whether the candidate applies to rows of this kind."""
         return self.when(kind) and self.columns.suits(kind)
 
     @property
     def recipe(self) -> Recipe:
-        """What is boosted; for boosted candidates only."""
+        """The recipe of a boosted candidate."""
         assert isinstance(self.fit, Recipe)
         return self.fit
 
     def name_in(self, kind: RowsKind) -> str:
-        """The name in the view of these rows."""
+        """The name for rows of this kind."""
         return f"{ANCHORED}{self.name}" if kind.anchored and not self.of_changes else self.name
 
     def with_recipe(self, **changes: Any) -> Candidate:
-        """The same with another recipe."""
+        """The candidate with a changed recipe."""
         return replace(self, fit=replace(self.recipe, **changes))
 
 
@@ -119,17 +119,17 @@ def tables(kind: RowsKind) -> bool:
 
 
 def levels(kind: RowsKind) -> bool:
-    """Applies where levels are modelled."""
+    """Applies if levels are modelled."""
     return not kind.anchored
 
 
 def changes(kind: RowsKind) -> bool:
-    """Applies where changes since an anchor column are modelled."""
+    """Applies to anchored models."""
     return kind.anchored
 
 
 def one_series(kind: RowsKind) -> bool:
-    """Applies to rows in time with one output."""
+    """Applies to time-ordered rows with one output."""
     return kind.in_time and kind.n_outputs == 1
 
 
@@ -137,12 +137,12 @@ def one_series(kind: RowsKind) -> bool:
 
 
 def fit_constant(rows: TrainingRows) -> LinearPath:
-    """The mean; where the raw prediction is not in the units of y (log links), the constant of least loss."""
+    """The mean; for losses with a link, the constant that minimises the loss."""
     return rows.linear_models.constant if rows.loss.scales_with_y else rows.flat(rows.constant())
 
 
 def fit_no_change(rows: TrainingRows) -> LinearPath:
-    """Zero, which in the view of changes is persistence."""
+    """A change of zero, which is persistence in the anchored view."""
     return rows.flat(np.zeros(len(rows.y)))
 
 
@@ -152,7 +152,7 @@ def fit_robust_lasso(rows: TrainingRows) -> LinearPath:
 
 
 def fit_next_change(rows: TrainingRows) -> LinearPath:
-    """The autoregression as a linear model of the view, though it is always one of changes since the last value."""
+    """The autoregression, which always models the change since the last value, as a linear model of the view."""
     lags = rows.kind.lags
     if lags is None:
         assert rows.anchor is not None
@@ -230,7 +230,7 @@ CANDIDATES = (
         Screened(6, 16),
         rounds=Rounds(0.3, 80, 150),
     ),
-    # not for rows in time: it learns what is true of the validation rows, and rows to come are less like them
+    # not for time-ordered rows, whose future rows resemble the validation rows less
     _boosted(
         "deep steps",
         "nearly hard trees of depth 3 with leaves down to a single row",
@@ -239,10 +239,10 @@ CANDIDATES = (
         rounds=Rounds(0.15, 40, 75),
         when=tables,
     ),
-    # few-column candidates are to the wide ones what the relaxed lasso is to the lasso
+    # few-column candidates correspond to the relaxed lasso: they refit on the columns that another candidate needs
     _boosted(
         "few-column trees",
-        "trees refitted on the columns that it needs",
+        "like trees, on the few columns that it needs",
         Recipe("", FLEXIBLE, learning_rate=0.2),
         Needed("trees", 8.0),
         rounds=Rounds(0.3, 30, 150),
@@ -256,7 +256,7 @@ CANDIDATES = (
     ),
     _boosted(
         "linear+few-column trees",
-        "linear+trees on the columns that trees needs",
+        "like linear+trees, on the few columns that trees needs",
         Recipe("", PLAIN, learning_rate=0.2, start="linear"),
         Needed("trees", 8.0),
         rounds=Rounds(0.15, 15, 75),
@@ -265,7 +265,7 @@ CANDIDATES = (
     TWO_INDICES,
     _boosted(
         "few-column indices",
-        "two indices refitted on the columns that it needs",
+        "like two indices, on the few columns that it needs",
         Recipe("", INDEX, Linear(2, "supervised", group_lasso=0.2), 8, 0.5),
         Needed("two indices", 2.0),
     ),
@@ -278,7 +278,7 @@ CANDIDATES = (
 
 
 def competing(n_samples: float) -> list[Candidate]:
-    """The rows of the table that take part with so many rows of data, their rounds set."""
+    """The candidates for a data set of this size, with their numbers of rounds."""
     return [
         candidate.with_recipe(n_estimators=candidate.rounds(n_samples)) if candidate.rounds else candidate
         for candidate in CANDIDATES
@@ -287,7 +287,7 @@ def competing(n_samples: float) -> list[Candidate]:
 
 
 def about(name: str) -> str | None:
-    """The explanation of a name in ``choice_``; None for what is not in the table, such as a recipe set by hand."""
+    """The explanation of a name in ``choice_``; None if it is not in the table, such as a recipe set by the user."""
     found = {candidate.name: candidate.about for candidate in CANDIDATES}
     if name in found:
         return found[name]

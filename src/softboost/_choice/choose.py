@@ -1,14 +1,15 @@
-"""The self-choosing default: candidates are judged out of fold, combined by evidence, and fitted on all rows.
+"""Model selection: candidates are cross-validated, combined by evidence, and fitted on all rows.
 
-1. :mod:`~softboost._choice.rows` says what kind of rows there are and in which view they are modelled.
-2. :mod:`~softboost._choice.candidates` is the table of candidates; :mod:`~softboost._choice.given` applies what the
-   user has fixed.
-3. :mod:`~softboost._choice.judge` fits each candidate on each fold's training rows (:mod:`~softboost._choice.fit`) and
-   chooses its stage, a penalty or a number of rounds, by the pooled loss of the rows left out.
-4. :mod:`~softboost._choice.ladder` gives weights: a richer level has to beat a simpler one by more than its noise.
+1. :mod:`~softboost._choice.rows` recognises the kind of rows and whether levels or changes are modelled.
+2. :mod:`~softboost._choice.candidates` is the table of candidates; :mod:`~softboost._choice.given` applies the
+   parameters that the user has set.
+3. :mod:`~softboost._choice.judge` fits each candidate on the training rows of each fold
+   (:mod:`~softboost._choice.fit`) and selects its stage, a penalty or a number of rounds, by the validation loss.
+4. :mod:`~softboost._choice.ladder` determines the weights: a richer level must be better than a simpler one by more
+   than the noise of the comparison.
 5. Candidates of positive weight are fitted on all rows.
 
-Nothing here is random beyond the fold assignment.
+Only the assignment of rows to folds can be random.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ Array = NDArray[Any]
 
 @dataclass
 class Choice:
-    """What was chosen and why; kept on the fitted model as ``choice_``.
+    """The result of the model selection, stored on the fitted model as ``choice_``.
 
     Attributes
     ----------
     weights : dict of str to float
-        Weight of each candidate in the final model; zeros left out.
+        Ensemble weights of the candidates in the final model; zero weights are omitted.
     stages : dict of str to int
-        Chosen stage of each candidate: rounds, or the number of the penalty.
+        Selected stage of each candidate: the number of rounds, or the index of the penalty.
     losses : dict of str to float
-        Out-of-fold loss of each candidate at its stage (mean over validation rows, units of standardised y).
+        Cross-validated loss of each candidate at its stage (mean over validation rows, for standardised y).
     loss : float
-        The same for the combination.
+        Cross-validated loss of the ensemble.
     n_folds, n_judged : int
-        Folds, and validation rows.
+        Number of folds and of validation rows.
     """
 
     weights: dict[str, float] = field(default_factory=dict)
@@ -62,12 +63,12 @@ class Choice:
     n_judged: int = 0
 
     def describe(self) -> str:
-        """One line that says what was chosen, largest weight first."""
+        """Describe the selected candidates in one line, largest weight first."""
         text = ", ".join(f"{100 * self.weights[n]:.0f}% {n} (stage {self.stages[n]})" for n in self._by_weight())
         return f"chose {text}; judged on {self.n_judged} rows in {self.n_folds} folds"
 
     def explain(self) -> str:
-        """One line for each name in :meth:`describe` that says what it stands for."""
+        """Explain each name in :meth:`describe` in one line."""
         return "\n".join(f"{name}: {text}" for name in self._by_weight() if (text := about(name)) is not None)
 
     def _by_weight(self) -> list[str]:
@@ -122,7 +123,7 @@ def choose(
 
 
 def _member(fit: Fit, judged: Judged, weight: float, start: Start) -> Member:
-    """A candidate up to its stage, fitted on all rows."""
+    """A candidate at its stage, fitted on all rows."""
     candidate, stage, anchor = judged.candidate, judged.stage, fit.rows.anchor
     name = candidate.name_in(fit.rows.kind)
     if not candidate.is_boosted:

@@ -1,4 +1,4 @@
-"""Which columns a boosted candidate sees: all, those that a screen lets through, or those that another one needed."""
+"""Rules for the columns of a boosted candidate: all, screened columns, or the columns that another candidate needs."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ class All:
     """All columns."""
 
     def suits_size(self, n_samples: float) -> bool:
-        """Whether the rule works on that many rows."""
+        """Whether the rule applies to this number of rows."""
         return True
 
     def suits(self, kind: RowsKind) -> bool:
-        """Whether the rule works on rows of this kind."""
+        """Whether the rule applies to rows of this kind."""
         return True
 
     def select(self, rows: TrainingRows, recipe: Recipe, effects: Effects) -> Array:
-        """The columns that the recipe sees on these rows.
+        """The columns that the recipe uses on these rows.
 
-        ``effects(name)`` says how much the candidate of that name depends on each column, None where it is not there
-        or cannot say.
+        ``effects(name)`` returns the effect of each column on the named candidate, or None if it is not available.
         """
         return np.arange(rows.X.shape[0], dtype=np.int32)
 
 
 @dataclass(frozen=True)
 class Screened(All):
-    """The ``max(least, n / rows_per_column)`` columns that a pilot run depends on most.
+    """The ``max(least, n / rows_per_column)`` columns with the largest effects in a pilot run.
 
-    ``ranked`` orders the columns by that even where all are kept: trees with leaves of a few rows find many splits
-    equally good and take the first.
+    ``ranked`` orders the columns by their effects even if all are kept, because trees with leaves of a few rows find
+    many equally good splits and use the first.
     """
 
     least: int
@@ -68,11 +67,11 @@ class Screened(All):
 
 @dataclass(frozen=True)
 class Needed(All):
-    """The columns that the candidate named ``of`` needs, most needed first; all where it cannot say.
+    """The columns that the candidate named ``of`` needs, largest effect first; all columns if effects are unknown.
 
-    Those with an effect of at least ``share / n`` of the largest one: the larger the share, the fewer. The effect of a
-    column is the mean squared change of predictions when the column stays at its mean. In the view of changes effects
-    are too noisy, and on very many rows there are hardly any superfluous columns left.
+    A column is needed if its effect is at least ``share / n`` of the largest one. The effect of a column is the mean
+    squared change of the predictions when the column is set to its mean. The rule does not apply to anchored models,
+    whose effects are too noisy, or to very many rows, for which hardly any column is superfluous.
     """
 
     of: str
@@ -98,7 +97,7 @@ Columns = All | Screened | Needed
 
 
 def _among(columns: Array, others: Array, n_features: int, wanted: bool = True) -> Array:
-    """Columns that are among others, or that are not; ``np.isin`` would sort them first."""
+    """Columns that are (or are not) among others, without the sorting of ``np.isin``."""
     there = np.zeros(n_features, dtype=bool)
     there[others] = True
     return columns[there[columns] == wanted]

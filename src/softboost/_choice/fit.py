@@ -20,19 +20,19 @@ from .training import TrainingRows
 __all__ = ["Fit", "Start", "fit_member"]
 
 Array = NDArray[Any]
-Start = tuple[str, int] | None  # name and stage of the linear candidate where boosting may start; None: a constant
+Start = tuple[str, int] | None  # name and stage of the linear model that boosting starts from; None: a constant
 
 
 class Fit:
-    """Candidates on one set of training rows; what one of them learns that another can use is kept.
+    """Fits candidates on one set of training rows and caches results that several of them use.
 
     Parameters
     ----------
     rows : TrainingRows
     candidates : sequence of Candidate
-        All that compete.
+        All competing candidates.
     start : tuple of str and int, or None
-        Where candidates start that boost the residuals of a linear model.
+        The linear model whose residuals some candidates boost.
     seed : int
     """
 
@@ -59,18 +59,18 @@ class Fit:
         return self.rows.flat(np.zeros(len(self.rows.y)) if recipe.start == "zero" else self.rows.constant())
 
     def _effects_of(self, name: str, start: Start) -> Array | None:
-        """How much the boosted candidate of this name, with all of its rounds, depends on each column."""
+        """Effects of the columns on the boosted candidate of this name, after all of its rounds."""
         if name not in self._effects and name in self._asked:
             _, model = self.boost(self._asked[name], start)
             self._effects[name] = model.effects(self.rows.data)
         return self._effects.get(name)
 
     def columns(self, candidate: Candidate, start: Start) -> Array:
-        """The columns that a boosted candidate sees."""
+        """The columns that a boosted candidate uses."""
         return candidate.columns.select(self.rows, candidate.recipe, lambda name: self._effects_of(name, start))
 
     def boost(self, candidate: Candidate, start: Start, **kwargs: Any) -> tuple[LinearPath, Boosted]:
-        """Fit one boosted candidate; returns where it started and its rounds."""
+        """Fit one boosted candidate; return its initial model and its rounds."""
         is_asked = self._asked.get(candidate.name) == candidate
         if is_asked and candidate.name in self._boosted:
             return self._boosted[candidate.name]
@@ -90,7 +90,7 @@ class Fit:
 
 
 def fit_member(rows: TrainingRows, candidate: Candidate, seed: int, **kwargs: Any) -> Member:
-    """A plain fit of one boosted candidate; a linear start is ridge regression at the middle of its penalties."""
+    """Plain fit of one boosted candidate; a linear start is ridge regression with the middle penalty of the path."""
     fit = Fit(rows, [RIDGE, candidate], seed)
     start = None
     if candidate.recipe.start == "linear":

@@ -1,4 +1,4 @@
-"""Candidates under what the user has fixed: every parameter that is not "auto" is kept to."""
+"""The candidates under the parameters that the user has set, that is, that are not "auto"."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AUTO: Literal["auto"] = "auto"
 
 @dataclass(frozen=True)
 class Given:
-    """Candidates that are left to choose from."""
+    """The remaining candidates."""
 
     linear: list[Candidate]
     boosted: list[Candidate]
@@ -31,12 +31,12 @@ class Given:
 
     @property
     def linear_models_compete(self) -> bool:
-        """Whether there are linear models beside the constant."""
+        """Whether there are linear models other than the constant."""
         return len(self.linear) > 1
 
     @property
     def nothing_to_choose(self) -> bool:
-        """Whether a single boosted model is left."""
+        """Whether a single boosted model remains."""
         return len(self.boosted) == 1 and not self.linear_models_compete and self.fixed_rounds
 
     @property
@@ -47,7 +47,7 @@ class Given:
 def given_candidates(params: Any, task: Task) -> Given:
     """The candidates under the parameters of an estimator.
 
-    Linear models compete where neither start nor rounds are fixed and the raw prediction is y itself.
+    Linear models compete if neither ``init`` nor ``n_estimators`` is set and the loss has no link.
     """
     table = competing(task.total_weight)
     boosted = [_under_user(params, c) for c in _boosted(params, task, [c for c in table if c.is_boosted])]
@@ -58,7 +58,7 @@ def given_candidates(params: Any, task: Task) -> Given:
 
 
 def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]:
-    """Boosted candidates for the weak learner and the transform that are set."""
+    """Boosted candidates for the given weak learner and transform."""
     automatic = isinstance(params.feature_transform, str) and params.feature_transform == AUTO
     transform = None if automatic else _transform(params, task)
     hard = make_hard_trees(params.weak_learner)
@@ -77,7 +77,7 @@ def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]
 
 
 def _transform(params: Any, task: Task) -> Transform | None:
-    """The transform that is set, checked against the columns."""
+    """The given transform, checked against the columns."""
     transform = make_transform(params.feature_transform)
     if transform is not None:
         transform = transform.with_columns(task.feature_names)
@@ -86,13 +86,13 @@ def _transform(params: Any, task: Task) -> Transform | None:
 
 
 def _hard_trees(learner: HardTrees, transform: Transform | None) -> Candidate:
-    """Trees of another library, with the usual number of rounds and learning rate of such libraries."""
+    """Trees of another library, with the default number of rounds and learning rate of such libraries."""
     name = learner.name if transform is None else f"{learner.name}+{type(transform).__name__.lower()}"
     return Candidate(name, f"trees of {learner.name}", "boosted", Recipe(name, learner, transform, 100, 0.1))
 
 
 def _under_user(params: Any, candidate: Candidate) -> Candidate:
-    """The candidate with every parameter that is set."""
+    """The candidate with the parameters that are set."""
     learner: Any = candidate.recipe.learner
     if isinstance(learner, HardTrees):
         learner = learner if params.depth == AUTO else learner.with_depth(int(params.depth))
@@ -127,7 +127,7 @@ def _with_rounds(params: Any, candidate: Candidate, learner: Any) -> Candidate:
 
 
 def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates without those that the parameters made the same as an earlier one."""
+    """Remove candidates that the parameters have made equal to an earlier one."""
     kept: list[Candidate] = []
     for candidate in candidates:
         if not any(_same(candidate, other) for other in kept):

@@ -1,4 +1,4 @@
-"""Runs candidates over the folds and keeps what they predict out of fold."""
+"""Cross-validates the candidates and stores their predictions of the validation rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["Judge", "Judged", "OutOfFold", "convex_weights"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
-MAX_UNWATCHED_ROWS = 1024  # with fewer rows a candidate is done before Ctrl-C is worth watching for
+MAX_UNWATCHED_ROWS = 1024  # with fewer rows a candidate is too fast to poll for Ctrl-C
 
 
 @dataclass(eq=False)
 class Judged:
-    """Out-of-fold predictions of one candidate at its chosen stage, and their losses."""
+    """Cross-validated predictions of one candidate at its selected stage, and their losses."""
 
     candidate: Candidate
     stage: int
@@ -41,7 +41,7 @@ class Judged:
 
 
 class Judge:
-    """Fits candidates on each fold's training rows and predicts the rows left out.
+    """Fits candidates on the training rows of each fold and predicts its validation rows.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class Judge:
     units : Units
     kind : RowsKind
     candidates : sequence of Candidate
-        All that compete.
+        All competing candidates.
     fixed_rounds : bool
-        Whether boosted candidates keep all of their rounds.
+        Whether boosted candidates use all of their rounds.
     progress : callable
-        Called with what is being done.
+        Called with a description of each step.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Judge:
         self.weight = None if weight is None else weight[rows]
 
     def linear(self) -> list[Judged]:
-        """All linear candidates, judged."""
+        """Cross-validate all linear candidates."""
         linear = [candidate for candidate in self.candidates if not candidate.is_boosted]
 
         def work(fit: Fit, X: Array) -> dict[str, Array]:
@@ -106,7 +106,7 @@ class Judge:
         return [self._judged(c, np.concatenate([p[c.name] for p in per_fold], axis=2)) for c in linear]
 
     def boosted(self, start: Start) -> list[Judged]:
-        """All boosted candidates, judged; ``start`` is the linear model whose residuals some of them boost."""
+        """Cross-validate all boosted candidates; some of them boost the residuals of the linear model ``start``."""
         return [self._judge_boosted(candidate, start) for candidate in self.candidates if candidate.is_boosted]
 
     def _judge_boosted(self, candidate: Candidate, start: Start) -> Judged:
@@ -134,12 +134,12 @@ class Judge:
             try:
                 return list(pool.map(work, self.fits, self.X_judged))
             except BaseException:
-                self._stopped.set()  # Ctrl-C reaches this thread only: the others end after their round
+                self._stopped.set()  # only this thread receives Ctrl-C; the others end after their round
                 pool.shutdown(cancel_futures=True)
                 raise
 
     def _judged(self, candidate: Candidate, staged: Array, allowed: slice = slice(None)) -> Judged:
-        """Choose the stage of least pooled loss; of equal ones the first, which is the simplest."""
+        """Select the stage with the lowest pooled loss; among equal ones the first, which is the simplest."""
         row_loss = self.loss.loss(self.y[None], staged).mean(axis=1)  # (n_stages, n_judged)
         pooled = np.average(row_loss, axis=1, weights=self.weight)
         first = range(len(pooled))[allowed][0]
@@ -149,7 +149,7 @@ class Judge:
 
 
 class OutOfFold:
-    """Out-of-fold predictions as the evidence that :func:`softboost._choice.ladder.climb` asks for."""
+    """Cross-validated predictions as evidence for :func:`softboost._choice.ladder.climb`."""
 
     def __init__(self, judged: Sequence[Judged], y: Array, weight: Array | None, loss: Loss) -> None:
         self.predictions = np.stack([one.prediction for one in judged])
@@ -164,7 +164,7 @@ class OutOfFold:
         return self.loss.loss(self.y, self.combined(mixture)).mean(axis=0)
 
     def best_mixture(self, places: Array) -> Array:
-        """The mixture of least loss of the candidates at these places."""
+        """The mixture of the candidates at these positions with the lowest loss."""
         mixture = np.zeros(len(self.predictions))
         own = self.predictions[places]
         mixture[places] = convex_weights(own, self.y, self.weight, self.loss) if len(places) > 1 else 1.0
@@ -172,18 +172,18 @@ class OutOfFold:
 
 
 def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Loss) -> Array:
-    """Non-negative weights summing to one of least pooled loss; predictions (n_candidates, n_outputs, n_judged)."""
+    """Non-negative weights that sum to one and minimise the loss; predictions (n_candidates, n_outputs, n_judged)."""
     n = len(predictions)
     root = np.ones(y.shape[1]) if weight is None else np.sqrt(weight)
     A = (predictions * root).reshape(n, -1).T
     b = (y * root).ravel()
     if isinstance(loss, SquaredError):
-        heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # holds the sum at one
+        heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # enforces a sum of one
         w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
         return w / w.sum()
     w = np.full(n, 1.0 / n)
     rate, best, best_value = 1.0, w, np.inf
-    for _ in range(300):  # exponentiated gradient descent keeps to the simplex by itself
+    for _ in range(300):  # exponentiated gradient descent stays on the simplex
         combined = np.tensordot(w, predictions, axes=1)
         value = loss.mean(y, combined, weight)
         if value < best_value:

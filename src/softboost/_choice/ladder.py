@@ -1,14 +1,14 @@
-"""The one rule of evidence: a richer level replaces the simpler one where it is better by more than its noise.
+"""The rule of evidence: a richer level replaces a simpler one if it is better by more than the noise.
 
-Candidates stand on the rungs of a ladder, the simplest first. Going up, the best mixture of a rung's candidates is
-compared with what was reached below it, by the paired t value of their losses on n validation rows:
+The candidates form the rungs of a ladder, simplest first. The best mixture of the candidates of a rung is compared with
+the mixture reached so far, by the paired t statistic of their losses on n validation rows. The rung gets the share
 
     share = clip(t - required - doubt / n, 0, 1)
 
-is given to the rung, the rest stays below. One rule holds for all data; the four ladders hold its settings.
+and the mixture below keeps the rest. The rule is the same for all data; the four ladders are its settings.
 
-Nothing here knows losses, models or frames: :func:`climb` asks for losses of a mixture and for the best mixture of some
-candidates, and :func:`trust` and :func:`pulled` are its parts for those who compare in another way.
+This module does not depend on losses, models or data frames: :func:`climb` needs only the losses of a mixture and the
+best mixture of some candidates. :func:`trust` and :func:`pulled` can be used for other comparisons.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 __all__ = ["AS_GIVEN", "LADDERS", "Evidence", "Rung", "climb", "ladder_of", "pulled", "trust"]
 
 Array = NDArray[Any]
-LEAST_WEIGHT = 1e-3  # below, a candidate is not worth its time in prediction
+LEAST_WEIGHT = 1e-3  # candidates with less weight are dropped, to save prediction time
 
 CONSTANT = ("constant",)
 LAST = ("last value",)
@@ -40,13 +40,13 @@ class Rung:
     Attributes
     ----------
     candidates : collection of str
-        Levels whose candidates are mixed on this rung. Without a candidate of them it is left out.
+        Levels whose candidates are mixed on this rung. A rung without candidates is skipped.
     required : float
-        Standard errors by which the rung has to be better to get any share; with one more it gets everything.
+        Standard errors by which the rung must be better to get any share; with one more it gets the full share.
     doubt : float
         Extra standard errors required, divided by the number of validation rows.
     fades : bool
-        Whether both count only as much as the weight that is still on the first rung.
+        Whether both are multiplied by the weight that is still on the first rung.
     """
 
     candidates: Collection[str]
@@ -55,11 +55,10 @@ class Rung:
     fades: bool = False
 
 
-# In a table rows to be predicted resemble the validation rows: once a linear model has shown that there is a signal, a
-# boosted one needs no margin, and where none has there may be no signal at all. Rows to come in time may differ, and
-# neighbouring rows are alike and count for less. An autoregression averages over its penalties, so its validation loss
-# is not optimistic: it replaces persistence as soon as it is better, and is hard to beat where nothing but the past of
-# a series is known.
+# In a table, rows to be predicted resemble the validation rows: once a linear model has shown that there is a signal, a
+# boosted one needs no margin; otherwise there may be no signal at all. Future rows of a series may differ, and
+# neighbouring rows are correlated. An autoregression averages over its penalties, so its validation loss is not
+# optimistic: it replaces persistence as soon as it is better, and it is hard to improve on without other columns.
 LADDERS: dict[str, tuple[Rung, ...]] = {
     "table": (Rung(CONSTANT), Rung(LINEAR, 1.0, 10.0), Rung(ALL, 1.5, 10.0, fades=True)),
     "time": (Rung(LAST), Rung(AUTOREGRESSION), Rung(LINEAR, 1.0, 15.0), Rung(ALL, 1.0, 15.0)),
@@ -72,13 +71,13 @@ AS_GIVEN = (Rung(BOOSTED),)
 def ladder_of(kind: str, levels: Sequence[str]) -> tuple[Rung, ...]:
     """The ladder for rows of a kind and candidates of these levels.
 
-    A single boosted candidate that no linear model competes with is what the user asked for, and stands as it is.
+    A single boosted candidate without competing linear models was set by the user and gets all of the weight.
     """
     return AS_GIVEN if sorted(levels) == sorted([*BOOSTED, *CONSTANT]) else LADDERS[kind]
 
 
 class Evidence(Protocol):
-    """What a ladder is climbed by; mixtures are weights (n_candidates,) that sum to one."""
+    """Evidence for climbing a ladder; mixtures are weights (n_candidates,) that sum to one."""
 
     @property
     def weight(self) -> Array | None:
@@ -88,11 +87,11 @@ class Evidence(Protocol):
         """Losses of a mixture on the validation rows."""
 
     def best_mixture(self, places: Array) -> Array:
-        """The mixture of the candidates at these places that has the least loss."""
+        """The mixture of the candidates at these positions with the lowest loss."""
 
 
 def climb(ladder: Sequence[Rung], levels: Sequence[str], evidence: Evidence) -> Array:
-    """Weights of candidates of these levels: non-negative, summing to one."""
+    """Non-negative weights of candidates of these levels that sum to one."""
     mixture, reached, first = None, np.empty(0, dtype=int), np.empty(0, dtype=int)
     for rung in ladder:
         places = np.flatnonzero([level in rung.candidates for level in levels])
@@ -113,10 +112,10 @@ def climb(ladder: Sequence[Rung], levels: Sequence[str], evidence: Evidence) -> 
 
 
 def trust(gain: Array, weight: Array | None, required: float, doubt: float = 0.0) -> float:
-    """How far to trust a gain, in [0, 1], from paired differences of losses on n rows.
+    """The share in [0, 1] of a richer mixture, from paired differences of losses on n rows.
 
-    ``clip(t - required - doubt / n, 0, 1)`` of their t value; where all differences are the same, whether they are
-    gains.
+    It is ``clip(t - required - doubt / n, 0, 1)`` with the t statistic of the differences. If all differences are
+    equal, it is 1 for a gain and 0 otherwise.
     """
     mean = float(np.average(gain, weights=weight))
     spread = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight)))
@@ -126,5 +125,5 @@ def trust(gain: Array, weight: Array | None, required: float, doubt: float = 0.0
 
 
 def pulled(simple: Array, rich: Array, share: float) -> Array:
-    """The richer mixture pulled towards the simpler one, which keeps what is not trusted."""
+    """The mixture with this share of the richer one and the rest of the simpler one."""
     return share * rich + (1 - share) * simple

@@ -1,7 +1,7 @@
-"""Recognises what kind of rows a fit has: a table, rows in time, or a series in time order.
+"""Recognises the kind of rows: a table, time-ordered rows, or a series.
 
-This is the only module that decides it. The answer, a :class:`RowsKind`, says which candidates apply, how much evidence
-is required of them, whether folds go forward in time, and whether levels or changes are modelled.
+Only this module decides. The result, a :class:`RowsKind`, determines which candidates apply, how much evidence is
+required of them, whether validation is forward in time, and whether levels or changes are modelled.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from softboost._linear.medians import medians
 __all__ = ["RowsKind", "find_anchor", "is_stationary", "lags_of_columns", "recognise"]
 
 Array = NDArray[Any]
-MAX_SERIES_ROWS = 20_000  # rows that are compared with the target of the row before
-MAX_LAG_ROWS = 200  # rows that are compared for each farther lag
+MAX_SERIES_ROWS = 20_000  # maximum number of rows that are tested for lag 1
+MAX_LAG_ROWS = 200  # maximum number of rows that are tested for each longer lag
 MAX_LAG = 400
 MIN_STATIONARY_ROWS = 60
 MAX_ANCHOR_ROWS = 2**15
-NEAR = 0.02  # the target is all but a column: its distance from it, as a share of its variance
-NEARISH = 0.3  # the same where many columns move along with that column
+NEAR = 0.02  # squared distance of the target from a column, relative to its variance, below which they nearly agree
+NEARISH = 0.3  # the same if many columns move together with that column
 
 
 @dataclass(frozen=True)
 class RowsKind:
-    """What is known of the order of the rows and of how the target follows a column.
+    """The order of the rows, and the column that the target follows.
 
     Attributes
     ----------
     kind : {"table", "time", "series", "series_alone"}
-        ``"table"``: rows in no order. ``"time"``: the target follows a column, as a value follows the last one, but the
-        rows are not known to be in time order. ``"series"``: rows of one series in time order. ``"series_alone"``: the
+        ``"table"``: rows without order. ``"time"``: the target follows a column as a value follows the last value, but
+        the rows are not known to be in time order. ``"series"``: one series in time order. ``"series_alone"``: the
         same, and every column is a lag.
     n_outputs : int
     lags : ndarray of shape (n_features_in,) or None
-        How many rows back each column looks, 0 where it is not a lag; None unless the rows are a series.
+        Lag of each column, 0 for a column that is not a lag; None unless the rows are a series.
     wandering : bool
-        Whether the series is not stationary (see :func:`is_stationary`).
+        Whether the series is non-stationary (see :func:`is_stationary`).
     anchor : Anchor or None
-        Where changes since a column are modelled instead of levels, that view on all rows.
+        The anchored view of all rows; None if levels are modelled.
     """
 
     kind: Literal["table", "time", "series", "series_alone"] = "table"
@@ -56,7 +56,7 @@ class RowsKind:
 
     @property
     def in_time(self) -> bool:
-        """Whether neighbouring rows are alike, and rows to come less like those judged than in a table."""
+        """Whether neighbouring rows are correlated and future rows may differ from the validation rows."""
         return self.kind != "table"
 
     @property
@@ -71,15 +71,15 @@ class RowsKind:
 
     @property
     def forward(self) -> bool:
-        """Whether candidates are judged on rows after those that they are fitted on."""
+        """Whether candidates are validated only on rows after their training rows."""
         return self.is_series and self.wandering
 
 
 def recognise(task: Task) -> RowsKind:
-    """The kind of the rows of a task, from a column that repeats the target of the row before or nearly is the target.
+    """The kind of the rows of a task, from a column that is lag 1 of the target or that nearly equals the target.
 
-    A series is modelled by its changes unless it is stationary. So are other rows whose target is all but a column, or
-    close to one along with which many others move.
+    Changes are modelled for a non-stationary series, and for other rows whose target nearly equals a column, or is
+    close to a column with which many others move together.
     """
     X, y, weight = task.standardised()
     lags = lags_of_columns(*task.first_rows(MAX_SERIES_ROWS))
@@ -97,9 +97,9 @@ def recognise(task: Task) -> RowsKind:
 
 
 def lags_of_columns(X: Array, y: Array) -> Array | None:
-    """How many rows back each column repeats the target, 0 where it does not; None if no column has the row before.
+    """The lag of each column, 0 for a column that is not a lag; None if no column is lag 1.
 
-    If one has, the rows are a series in time order.
+    If a column is lag 1, the rows are a series in time order.
     """
     if len(y) < 10 or y.shape[1] != 1:
         return None
@@ -118,12 +118,12 @@ def lags_of_columns(X: Array, y: Array) -> Array | None:
             gap = np.abs(X[first : first + rows][there] - past[there, None])
         return np.mean(gap <= tolerance, axis=0) >= 0.95
 
-    known, before = target, 0  # the series, and how many of its values are before the first target
+    known, before = target, 0  # the series, and the number of its values before the first target
     lags = np.where(repeats(1, len(y)), 1, 0)
     if not lags.any():
         return None
     for lag in range(2, MAX_LAG + 1):
-        if before == lag - 2 and np.any(lags == lag - 1):  # the first row's lags go on into the past
+        if before == lag - 2 and np.any(lags == lag - 1):  # the lags of the first row extend the series into the past
             known, before = np.append(X[0, np.argmax(lags == lag - 1)], known), lag - 1
         if np.all(lags > 0) or lag - before > len(y) // 2:
             break
@@ -134,8 +134,8 @@ def lags_of_columns(X: Array, y: Array) -> Array | None:
 def is_stationary(y: Array) -> bool:
     """Whether a series (n_outputs, n_samples) in time order returns to a mean, by the KPSS test.
 
-    Fewer than 60 rows cannot tell, and then a series is safer taken as one that does not. A series whose last value is
-    much farther from the next than its mean is stationary, whatever the test says.
+    With fewer than 60 rows the test has little power, and the series is taken as non-stationary. A series whose last
+    value is a much worse predictor of the next value than its mean is stationary, whatever the result of the test.
     """
     if y.shape[1] < MIN_STATIONARY_ROWS:
         return False
@@ -144,7 +144,7 @@ def is_stationary(y: Array) -> bool:
 
 
 def _kpss(y: Array) -> Array:
-    """The statistic of Kwiatkowski, Phillips, Schmidt and Shin for each row of y: large unless it is stationary."""
+    """The KPSS statistic of each row of y, which is large for a non-stationary series."""
     n = y.shape[1]
     e = y - y.mean(axis=1, keepdims=True)
     n_lags = int(4 * (n / 100) ** 0.25)
@@ -158,11 +158,11 @@ def _kpss(y: Array) -> Array:
 
 
 def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Array | None = None) -> Anchor:
-    """The view of changes since the column nearest to y in its own units, all outputs together.
+    """The anchored view of the column that is closest to y in its own units, over all outputs.
 
-    Uses at most 32,768 evenly spaced rows. Nearest is by the mean absolute distance, so that a few level shifts do not
-    decide which column is the last value. Where ``lags`` says how many rows back each column looks (0: not a lag), the
-    anchor is lag 1, and all lags are in its units.
+    Uses at most 32,768 evenly spaced rows. The distance is the mean absolute difference, so that a few level shifts do
+    not decide which column is the last value. With ``lags`` (0: not a lag), the anchor is lag 1, and all lags are in
+    its units.
     """
     if X.shape[1] > MAX_ANCHOR_ROWS:
         rows = np.linspace(0, X.shape[1] - 1, MAX_ANCHOR_ROWS).astype(int)
@@ -170,7 +170,7 @@ def find_anchor(X: Array, y: Array, weight: Array | None, units: Units, lags: Ar
     X, y = X.astype(np.float64), y.astype(np.float64)
     weight = np.ones(X.shape[1]) if weight is None else weight.astype(np.float64)
     share = weight / weight.sum()
-    with np.errstate(over="ignore"):  # a y of subnormal numbers; what overflows is limited
+    with np.errstate(over="ignore"):  # y may be subnormal; infinite ratios are limited
         slope = _limited(units.spread[:, None] / units.y_spread)  # (n_features, n_outputs)
         offset = _limited((units.centre[:, None] - units.y_centre) / units.y_spread)
     error = _squared_distances(X, y, share, slope, offset)
@@ -204,11 +204,11 @@ def _squared_distances(X: Array, y: Array, share: Array, slope: Array, offset: A
     variance_y = (y - mean_y[:, None]) ** 2 @ share
     covariance = (X - mean_x[:, None]) * share @ (y - mean_y[:, None]).T
     error = (gap**2 + variance_y + slope**2 * variance_x[:, None] - 2 * slope * covariance).mean(axis=1)
-    return np.maximum(error, 1e-12 * variance_y.mean())  # a copy of y leaves only rounding
+    return np.maximum(error, 1e-12 * variance_y.mean())  # the distance of a copy of y is only rounding
 
 
 def _nearest(X: Array, y: Array, share: Array, slope: Array, offset: Array, error: Array) -> int:
-    """The column of least mean absolute distance from y, of the eight of least squared distance."""
+    """The column closest to y by mean absolute distance, among the eight closest by squared distance."""
     near = np.sort(np.argsort(error, kind="stable")[:8])
     distance = np.abs(y - slope[near][:, :, None] * X[near][:, None] - offset[near][:, :, None])
     distance = distance.mean(axis=1) @ share
@@ -218,17 +218,18 @@ def _nearest(X: Array, y: Array, share: Array, slope: Array, offset: Array, erro
 def _typical_error(away: Array, y: Array, share: Array) -> float:
     """The median distance of y from the anchor divided by its median distance from its own median, squared.
 
-    As large as the share of the variance where both are normal, and far smaller for a series that hardly moves between
-    a few level shifts, which make up nearly all of its variance.
+    For normal distributions it equals the squared distance relative to the variance. It is far smaller for a series
+    that hardly moves between a few level shifts, which make up nearly all of its variance.
     """
     own = medians(np.abs(y - medians(y, share)[:, None]), share)
     return float(np.mean((medians(away, share) / own) ** 2)) if np.all(own > 0) else np.inf
 
 
 def _in_the_same_units(X: Array, column: int, units: Units, share: Array) -> Array:
-    """Columns that move about one to one with the anchor: a regression slope on it between a half and two.
+    """Columns that move about one to one with the anchor, with a regression slope between 0.5 and 2.
 
-    Also those whose median distance from it is less than its own from its median, which level shifts do not affect.
+    Also columns whose median distance from the anchor is less than the median absolute deviation of the anchor, which
+    level shifts do not affect.
     """
     x = X[column] - X[column] @ share
     denominator = float(x**2 @ share)

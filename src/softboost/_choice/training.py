@@ -1,4 +1,4 @@
-"""One set of training rows in one view, with what all candidates share on them."""
+"""One set of training rows, as levels or changes, with the results that all candidates share."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Array = NDArray[Any]
 
 
 class TrainingRows:
-    """Rows that candidates are fitted on: standardised, and seen as levels or as changes since an anchor column.
+    """Standardised training rows, as levels or as changes since an anchor column.
 
     Parameters
     ----------
     X, y : ndarray of shape (n_features, n_samples) and (n_outputs, n_samples)
     weight : ndarray of shape (n_samples,) or None
     units : Units
-        What standardising took away.
+        Standardisation of the columns and y.
     loss : Loss
     n_threads : int
     kind : RowsKind or None
-        The kind of all rows of the fit, of which these may be a part; None is a table.
+        The kind of all rows of the fit, which may include more rows; None is a table.
 
     Attributes
     ----------
     X, y : ndarray
-        In the view: where there is an ``anchor``, differences to it.
+        The rows; with an ``anchor``, differences to it.
     anchor : Anchor or None
-        Found on these rows alone.
+        The anchor, found on these rows only.
     data : TrainingData
-        X in bins, for trees.
+        Binned X, for trees.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TrainingRows:
         return X if self.anchor is None else np.ascontiguousarray(self.anchor.view(X)).astype(X.dtype)
 
     def level(self, X: Array) -> Array | float:
-        """What predictions of this view are relative to, at X before it is seen in the view."""
+        """The value that predictions are relative to, at the original X."""
         return 0.0 if self.anchor is None else self.anchor.level(X)
 
     @cached_property
@@ -78,7 +78,7 @@ class TrainingRows:
         return fit_linear_models(self.X, self.y, self.weight, self.n_threads)
 
     def constant(self) -> Array:
-        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        """The constant raw prediction that minimises the loss, shape (n_outputs,)."""
         return np.array([self.loss.fit_intercept_only(row, self.weight) for row in self.y])
 
     def flat(self, intercept: Array) -> LinearPath:
@@ -96,9 +96,9 @@ class TrainingRows:
 
     @cached_property
     def rankings(self) -> tuple[Array, Array]:
-        """Columns by how much a pilot run depends on them, best first, and columns that matter by their products."""
+        """Columns by their effects in a pilot run, largest first, and columns that matter through products."""
         raw = np.repeat(self.constant()[:, None], self.y.shape[1], axis=1).astype(self.y.dtype)
         residual = np.ascontiguousarray(-self.loss.gradient(self.y, raw), dtype=self.y.dtype)
-        # changes are too noisy for products
+        # anchored rows are too noisy for products
         paired = paired_columns(self.data, residual) if self.anchor is None else np.empty(0, dtype=np.int32)
         return pilot_ranking(self.data, residual), paired
