@@ -1,7 +1,7 @@
 """Counts the instructions of the kernels under callgrind: a figure of speed that a busy machine does not move.
 
     python benchmarks/instructions.py            compare with benchmarks/instructions/baseline.json
-    python benchmarks/instructions.py --update   count anew and write the baseline
+    python benchmarks/instructions.py --update   count again and write the baseline
     python benchmarks/instructions.py --build    compile only, for a count to come
 
 Counts are those of the AVX2 build, which callgrind can run, and hold for one compiler. The compiled program is kept
@@ -26,7 +26,7 @@ DRIVER = HERE / "instructions" / "count.cpp"
 BUILD = HERE.parent / "build" / "instructions"
 BASELINE = HERE / "instructions" / "baseline.json"
 KERNELS = ("bin_columns", "fit_greedy", "boost_greedy", "fit_joint", "fit_joint_q", "predict", "linear_models")
-ALLOWED = 1.05  # counts may rise by this much before the baseline has to be written anew
+ALLOWED = 1.05  # factor by which counts may rise before the baseline must be updated
 FLAGS = [
     "-std=c++17",
     "-O3",

@@ -397,7 +397,7 @@ def test_leaps_of_a_series_do_not_hide_its_last_value(leap):
     X, y = lag_table(leap)
     model = SoftBoostRegressor().fit(X, y)
     assert {member.anchor.column for member in model.members_ if member.anchor is not None} == {0}
-    assert "deep steps" not in model.choice_.stages  # nothing that learns rows by heart for rows in time
+    assert "deep steps" not in model.choice_.stages  # does not apply to time-ordered rows
 
 
 def test_anchor_counts_a_weight_of_two_as_a_row_twice():
@@ -547,7 +547,7 @@ def test_convex_weights_find_a_known_mixture():
 
 
 def weights_of(kind: str, y: np.ndarray, **predictions: np.ndarray) -> dict[str, float]:
-    """Weights of candidates of the table from what they predict out of fold."""
+    """Weights of candidates of the table from their cross-validated predictions."""
     table: dict[str, Candidate] = {candidate.name: candidate for candidate in CANDIDATES}
     judged = [
         Judged(table[name], 0, prediction, SquaredError().loss(y, prediction).mean(axis=0))
@@ -565,7 +565,7 @@ def test_richer_level_needs_more_than_its_noise():
     assert weights_of("table", y, constant=constant, ridge=-0.1 * y) == {"constant": 1.0, "ridge": 0.0}
     hardly = 0.02 * y
     assert weights_of("table", y, constant=constant, ridge=hardly, trees=0.9 * y)["trees"] == pytest.approx(1.0)
-    # a little better than a sure linear model: taken in a table, not for rows in time
+    # slightly better than a clearly better linear model: accepted for a table, not for time-ordered rows
     few = np.argsort(np.abs(np.abs(y[0]) - 1))[:2]
     better = 0.8 * y
     better[0, few] = y[0, few]  # in two rows alone: 1.4 standard errors

@@ -1,4 +1,4 @@
-"""partial_fit: bounded memory, drift followed, close to fitting anew, saved and continued to the last bit."""
+"""partial_fit: bounded memory, drift, accuracy close to a refit, saving and resuming bit for bit."""
 
 import copy
 import pickle
@@ -47,7 +47,7 @@ def error(model, function=before_the_change):
 
 
 @pytest.mark.parametrize(("start", "most"), [("partial_fit", 1.1), ("fit", 1.2)])
-def test_is_close_to_fitting_anew(start, most):
+def test_is_close_to_a_refit(start, most):
     """Over times and seeds; a model that was given to fit at first no longer has those rows."""
     ratios = []
     for seed in range(2):
@@ -62,7 +62,7 @@ def test_is_close_to_fitting_anew(start, most):
     assert np.exp(np.mean(np.log(ratios))) < most
 
 
-def test_default_is_within_ten_percent_of_fitting_anew():
+def test_default_is_within_ten_percent_of_a_refit():
     X, y = make_rows(400)
     model = learn(SoftBoostRegressor().partial_fit(X[:100], y[:100]), X[100:], y[100:], 10)
     assert error(model) < 1.1 * error(SoftBoostRegressor().fit(X, y))
@@ -283,7 +283,7 @@ def wandering_series(size, seed=3, n=120, n_lags=6):
 
 
 @pytest.mark.parametrize("start", ["fit", "partial_fit"])
-@pytest.mark.parametrize("n_new", [3, 114])  # corrected, and fitted anew
+@pytest.mark.parametrize("n_new", [3, 114])  # corrected, and refitted
 def test_changes_of_earlier_rows_still_bound_predicted_changes(start, n_new):
     X, y = wandering_series(1.0)
     model = getattr(SoftBoostRegressor(), start)(X, y)

@@ -314,7 +314,7 @@ def _() -> Arrays:
     return of_model(SoftBoostRegressor(n_jobs=2).fit(X, y), rows)
 
 
-# -- the default on rows in time ---------------------------------------------------------------------------------------
+# -- the default on time-ordered rows ----------------------------------------------------------------------------------
 
 
 @case("series: random walk, lags alone")

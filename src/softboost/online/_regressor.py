@@ -306,7 +306,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._build()
             self._next_build = max(n + 1, math.ceil(n * GROWTH)) if n < size else size + 1
         elif n == size and self.n_rows_seen % (size // 5) == 0:
-            self._boost_anew()
+            self._refit_boosted()
         elif self.n_trees and n >= LEAST_ROWS and self.n_rows_seen % (2 if n < 100 else 8 if n < size else 16) == 0:
             self._replace_tree()
 
@@ -329,7 +329,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         basis = rows.basis[places]
         full.solve(basis, truth - basis @ start, weight)
         full.coef += start
-        self._boost_anew()
+        self._refit_boosted()
 
     def _truth(self, places: Array) -> Array:
         return (self._rows.y[places] - self._target.centre[0]) / self._y_scale
@@ -345,7 +345,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._trees.put(place, tree)
             coef[self._trees.leaves(place)] = BOOSTING_RATE * self._trees.coefficients(tree)
 
-    def _boost_anew(self) -> None:
+    def _refit_boosted(self) -> None:
         """Refit the boosted trees on the recent rows."""
         places = self._rows.places()
         if not self.n_trees or len(places) < LEAST_ROWS:
