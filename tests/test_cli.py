@@ -341,6 +341,8 @@ def test_series_too_short_are_remarked(tmp_path, capsys):
     path = tmp_path / "short.csv"
     path.write_text("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,3\n")
     assert run("forecast", path, "--h", 1) == 0
+    assert "weights: 100% smoothing" in capsys.readouterr().err
+    assert run("forecast", path, "--h", 1, "--scope", "local") == 0
     err = capsys.readouterr().err
     assert "too short" in err
     assert "fallback_" not in err

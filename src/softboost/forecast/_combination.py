@@ -54,14 +54,20 @@ class ForecastChoice:
 
     Attributes
     ----------
-    weights : dict of str to float
+    weights : dict of str to float, default={}
         Mean weight of each candidate in the forecasts.
-    errors : dict of str to float
+    errors : dict of str to float, default={}
         Error of each candidate and of the combination at the judged origins: absolute, relative to the naive forecast,
         geometric mean over series. Where scope and transforms were chosen for a regression alone, its back-test error
         under each of them.
-    n_series, n_origins : int
+    n_series, n_origins : int, default=0
         Series and origins that were judged.
+
+    Examples
+    --------
+    >>> from softboost.forecast import ForecastChoice
+    >>> ForecastChoice({"smoothing": 1.0}).weights
+    {'smoothing': 1.0}
     """
 
     weights: dict[str, float] = field(default_factory=dict)

@@ -37,7 +37,7 @@ from .target_transforms import Chain, read_target_transforms
 __all__ = ["Forecaster"]
 
 AUTO = "auto"
-WORTH_PROCESSES = 32  # series to fit; fewer are done before processes have started
+WORTH_PROCESSES = 32  # small fits beside other candidates; fewer are done before processes have started
 
 # A regression beside other candidates: one that starts from a linear model, without a choice of its own.
 FEW_ROUNDS: dict[str, Any] = {
@@ -521,7 +521,7 @@ class Forecaster(BaseEstimator):
 
     def _fit_in_processes(self, settings: Settings, panel: Panel, chosen: Array) -> Iterator[Learned]:
         progress = Progress(self.verbose, len(chosen), "fitting")
-        n_jobs = self.n_jobs if len(chosen) >= WORTH_PROCESSES else 1
+        n_jobs = 1 if self._combines and len(chosen) < WORTH_PROCESSES else self.n_jobs
         tasks = (delayed(Learned.fit)(settings, panel.take([i])) for i in chosen)
         for learned in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
             progress.step()
