@@ -188,43 +188,7 @@ def test_weights_of_a_series_follow_its_own_errors():
     assert_array_equal(own_weights(truth, [first, second], np.array([1.0, 0.0])), [[1, 0], [1, 0]])
 
 
-# -- no look-ahead -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"candidates": BANK},
-        {"scope": "global", "model": Ridge(), "lags": [1, 2]},
-        {"scope": "local", "model": Ridge(), "lags": [1, 2], "strategy": "direct"},
-        {"model": Ridge(), "lags": [1, 2], "gaps": "interpolate"},
-        {"candidates": BANK, "gaps": "forward"},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("refit", [False, 2])
-def test_nothing_after_a_cutoff_moves_a_forecast_before_it(settings, refit):
-    """Series of unequal ends, gaps, and every later value changed: earlier forecasts and intervals keep every bit."""
-    df = walks(5, 48)
-    ends = df.groupby("unique_id")["ds"].transform("max")
-    df = df[~((df["unique_id"] == "s3") & (df["ds"] > ends - pd.DateOffset(months=5)))].reset_index(drop=True)
-    if "gaps" in settings:
-        df = df.drop(
-            index=df.index[(df["unique_id"] == "s1") & (df.groupby("unique_id").cumcount().isin([40, 41, 44]))]
-        )
-    cutoff = df["ds"].max() - pd.DateOffset(months=4)
-    changed = df.assign(y=df["y"].where(df["ds"] <= cutoff, df["y"] * 37 + 5))
-    told = [
-        Forecaster("MS", 2, **settings).backtest(d, n_windows=4, refit=refit, level=[80]).forecasts
-        for d in (df, changed)
-    ]
-    columns = [c for c in told[0].columns if c.startswith(("Soft", "Ridge"))]
-    early = [t[t["cutoff"] <= cutoff].reset_index(drop=True) for t in told]
-    assert len(early[0])
-    pd.testing.assert_frame_equal(
-        early[0][["unique_id", "ds", *columns]], early[1][["unique_id", "ds", *columns]], check_exact=True
-    )
+# -- gaps ---------------------------------------------------------------------------------------------------------
 
 
 def test_filled_values_are_never_taken_for_the_truth():

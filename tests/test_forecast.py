@@ -493,23 +493,6 @@ def test_backtest_losses_are_those_of_its_forecasts(refit):
     assert_allclose(result.mse, squared.mean())
 
 
-@pytest.mark.parametrize("refit", [False, True, "online"])
-@pytest.mark.parametrize("scope", ["local", "global"])
-def test_backtest_never_looks_ahead(refit, scope):
-    """What comes after an origin does not change the forecasts from it."""
-    df = long_frame()
-    model = SoftBoostRegressor(n_estimators=3, learning_rate=0.3, depth=1, feature_transform=None, shuffle=False)
-    forecaster = Forecaster("MS", 2, model, lags=[1, 12], scope=scope)
-    name = "SoftBoostRegressor"
-    expected = forecaster.backtest(df, n_windows=4, refit=refit, level=[80]).forecasts
-    last = df.groupby("unique_id").cumcount() >= N_ROWS - 3
-    spoilt = df.assign(y=df["y"].where(~last, 1e6))
-    got = forecaster.backtest(spoilt, n_windows=4, refit=refit, level=[80]).forecasts
-    before = (expected["cutoff"] < df["ds"][N_ROWS - 3]).to_numpy()
-    assert before.sum() == 3 * 3 * 2
-    assert_array_equal(got[before][[name, f"{name}-lo-80"]], expected[before][[name, f"{name}-lo-80"]])
-
-
 def test_backtest_refits_when_it_says(recorded):
     df = long_frame(1)
     for refit, expected in [(False, 1), (2, 3), (True, 5)]:

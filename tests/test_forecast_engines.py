@@ -19,6 +19,7 @@ from sklearn.linear_model import Ridge
 from helpers import PATIENCE
 from softboost import SoftBoostRegressor
 from softboost.forecast import Differences, Forecaster
+from test_look_ahead import LOCAL, differences
 
 pytest.importorskip("fugue.api", reason="fugue is not installed")
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
@@ -126,6 +127,18 @@ def test_ray_backtests_the_same_bits(ray_cluster):
 @pytest.mark.slow
 def test_spark_backtests_the_same_bits(spark_session):
     check_backtest("spark")
+
+
+@pytest.mark.parametrize(
+    ("refit", "data"),
+    [
+        (False, {"gaps": True}),
+        pytest.param(2, {"gaps": True}, marks=pytest.mark.slow),
+        pytest.param(2, {"exog": True}, marks=pytest.mark.slow),
+    ],
+)
+def test_backtests_on_an_engine_never_look_ahead(dask_client, monkeypatch, refit, data):
+    assert differences(monkeypatch, {**LOCAL, "engine": dask_client}, {"refit": refit}, data) == []
 
 
 def test_frames_of_an_engine_are_taken(dask_client):

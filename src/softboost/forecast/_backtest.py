@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._combination import ForecastChoice
 from ._panel import Array
 
 __all__ = ["Backtest"]
@@ -28,6 +29,8 @@ class Backtest:
         Squared errors; NaN where a series had no such origin.
     fallback : dict
         Id of every series that was too short when the model was first fitted, and what forecast it.
+    choice : ForecastChoice or None
+        Weights and errors of the candidates at the first origin.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class Backtest:
     forecasts: Any
     losses: Array
     fallback: dict[Any, str]
+    choice: ForecastChoice | None = None
 
     def __repr__(self) -> str:
         n_series, n_windows, h = self.losses.shape

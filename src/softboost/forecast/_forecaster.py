@@ -350,6 +350,9 @@ class Forecaster(BaseEstimator):
                 f"the longest has {panel.sizes.max()} rows. Use fewer windows or a shorter h"
             )
         other: Forecaster = Forecaster(**{**self.get_params(deep=False), "h": h})
+        last_known = panel.indptr[1:][present] - back[present, 0] - 1
+        frame = frame.known_at(panel.times[last_known].max(), self.static_features)
+        panel = frame.panel
         training = panel.take(present).cut(back[present, 0])
         other._choose(training, frame)
         first_fit: list[Fitted | Combination] = []
@@ -368,7 +371,8 @@ class Forecaster(BaseEstimator):
         before = np.broadcast_to(start[:, :, None] - 1, rows.shape)
         table = frame.rows(rows[there], before[there], {k: v.reshape(there.shape)[there] for k, v in columns.items()})
         fallback = other._fit_flags(training, [frame.id_list()[i] for i in present])
-        return Backtest(table, (y - forecast) ** 2, fallback)
+        choice = first_fit[0].choice if first_fit and isinstance(first_fit[0], Combination) else other.choice_
+        return Backtest(table, (y - forecast) ** 2, fallback, choice)
 
     def _check_params(self) -> None:
         check_integer("h", self.h, 1)

@@ -6,7 +6,7 @@ A frame has a row for each series and time. It is checked here, and every compla
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -71,6 +71,20 @@ class LongFrame:
         """Frame with ids and the next ``h`` times of every series."""
         last = take(self.native[[self.names.time]], self.panel.indptr[1:] - 1)[self.names.time]
         return ufp.make_future_dataframe(self.ids, last, self.freq, h, self.names.id, self.names.time)
+
+    def known_at(self, moment: Any, static: list[str] | None = None) -> LongFrame:
+        """The frame as it would have been read at a moment: later rows decide neither categories nor static columns.
+
+        Later rows are kept and encoded with the categories known at that moment.
+        """
+        if not (self.exog or self.static):
+            return self
+        known = self.panel.times <= moment
+        columns = _code_columns(self.native, self.names, self.panel.indptr, static, {}, known)
+        panel = replace(self.panel, exog=columns.exog, static=columns.static)
+        return replace(
+            self, panel=panel, exog=columns.exog_names, static=columns.static_names, categories=columns.categories
+        )
 
     def rows(self, rows: Array, before: Array, columns: dict[str, Array]) -> Any:
         """Frame with ids, times and targets of ``rows``, cutoffs (times of the rows ``before``) and new columns."""
@@ -159,15 +173,11 @@ def read_long(
         kept = _from_first_value(y, indptr)
         df, y = take(df, kept), y[kept]
         indptr = _starts(df, names)
-    extra = [c for c in df.columns if c not in (names.id, names.time, names.target)]
-    static_names = _static_columns(df, extra, indptr, static, names)
-    exog_names = [c for c in extra if c not in static_names]
-    categories = dict(categories or {})
-    exog = _matrix(df, exog_names, categories)
-    static_values = _matrix(ufp.take_rows(df, indptr[:-1]), static_names, categories)
-    panel = Panel(y, indptr, _clock(df[names.time]), exog, static_values, gaps)
+    times = _clock(df[names.time])
+    columns = _code_columns(df, names, indptr, static, dict(categories or {}), np.ones(len(df), dtype=bool))
+    panel = Panel(y, indptr, times, columns.exog, columns.static, gaps)
     ids = ufp.counts_by_id(df, names.id)[names.id]
-    return LongFrame(df, names, freq, ids, panel, exog_names, static_names, categories)
+    return LongFrame(df, names, freq, ids, panel, columns.exog_names, columns.static_names, columns.categories)
 
 
 def _starts(df: Any, names: Names) -> Array:
@@ -318,13 +328,39 @@ def _clock(times: Any) -> Array:
     return values.astype("datetime64[ns]") if values.dtype.kind == "M" else values.astype(np.int64)
 
 
-def _static_columns(df: Any, extra: list[str], indptr: Array, static: list[str] | None, names: Names) -> list[str]:
+@dataclass(frozen=True)
+class _Columns:
+    """Further columns of a frame as numbers."""
+
+    exog_names: list[str]
+    static_names: list[str]
+    exog: Array
+    static: Array
+    categories: Categories
+
+
+def _code_columns(
+    df: Any, names: Names, indptr: Array, static: list[str] | None, categories: Categories, known: Array
+) -> _Columns:
+    """Encode further columns; only the rows marked by ``known`` decide which are static and what categories exist."""
+    extra = [c for c in df.columns if c not in (names.id, names.time, names.target)]
+    static_names = _static_columns(df, extra, indptr, static, names, known)
+    exog_names = [c for c in extra if c not in static_names]
+    first = indptr[:-1]
+    exog = _matrix(df, exog_names, categories, known)
+    static_values = _matrix(ufp.take_rows(df, first), static_names, categories, known[first])
+    return _Columns(exog_names, static_names, exog, static_values, categories)
+
+
+def _static_columns(
+    df: Any, extra: list[str], indptr: Array, static: list[str] | None, names: Names, known: Array
+) -> list[str]:
     for name in static or []:
         if name not in extra:
             raise ValueError(f"static_features names {name!r}, which df does not have; it has {extra}")
     constant = []
     for name in extra if static is None else static:
-        changes = _changes(df, name, indptr)
+        changes = _changes(df, name, indptr) & known
         if not changes.any():
             constant.append(name)
         elif static is not None:
@@ -334,7 +370,7 @@ def _static_columns(df: Any, extra: list[str], indptr: Array, static: list[str] 
 
 
 def _changes(df: Any, name: str, indptr: Array) -> Array:
-    """For each row, whether a column's value differs from the first of its series (nulls do not count)."""
+    """For each row, whether the value of a column differs from the first value of its series; nulls do not count."""
     column = nw.from_native(df, eager_only=True).get_column(name)
     values = np.array(column.to_list(), dtype=object)
     first = np.repeat(values[indptr[:-1]], np.diff(indptr))
@@ -342,8 +378,11 @@ def _changes(df: Any, name: str, indptr: Array) -> Array:
     return (values != first) & ~null
 
 
-def _matrix(df: Any, columns: list[str], categories: Categories) -> Array:
-    """Columns as numbers; text and categories become 0/1 columns, whose values are learned into ``categories``."""
+def _matrix(df: Any, columns: list[str], categories: Categories, known: Array | None = None) -> Array:
+    """Columns as numbers; text and categories become 0/1 columns.
+
+    Categories of a column that is not in ``categories`` are learned from the rows marked by ``known`` and added to it.
+    """
     frame = nw.from_native(df, eager_only=True)
     out = []
     for name in columns:
@@ -359,7 +398,8 @@ def _matrix(df: Any, columns: list[str], categories: Categories) -> Array:
             raise ValueError(f"column {name!r} holds times; turn it into numbers or drop it")
         texts = as_text(column.to_list(), missing="")
         if name not in categories:
-            categories[name] = frequent(texts, least=1)  # of a static column only one row a series is seen
+            seen = texts if known is None else texts[known]
+            categories[name] = frequent(seen, least=1)  # a static column has only one row per series
         out.append(indicators(texts, categories[name], np.float64))
     return np.column_stack(out) if out else np.empty((len(frame), 0))
 
