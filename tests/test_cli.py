@@ -275,27 +275,44 @@ def test_forecast_of_whole_number_times(tmp_path, capsys):
     assert "are integers; use an integer" in capsys.readouterr().err
 
 
-def test_backtest_scores_against_naive(sales, tmp_path, capsys):
+def test_backtest_scores_beside_simple_forecasts(sales, tmp_path, capsys):
     out, page = tmp_path / "all.csv", tmp_path / "p.html"
     assert run("backtest", sales, "--h", 2, "--n-windows", 4, "--out", out, "--plot", page, "--json", "--quiet") == 0
-    scores = {row["model"]: row for row in json.loads(capsys.readouterr().out)["scores"]}
+    result = json.loads(capsys.readouterr().out)
+    scores = {row["model"]: row for row in result["scores"]}
+    assert list(scores) == ["softboost", "naive", "seasonal naive", "smoothing"]
     assert scores["softboost"]["mse"] < scores["naive"]["mse"]
     table = pd.read_csv(out)
     assert len(table) == 2 * 4 * 2
-    assert scores["naive"]["mse"] == pytest.approx(((table["naive"] - table["y"]) ** 2).mean())
-    assert scores["softboost"]["mse"] == pytest.approx(((table["forecast"] - table["y"]) ** 2).mean())
+    for name, column in [("softboost", "forecast"), ("naive", "naive"), ("seasonal naive", "seasonal_naive")]:
+        assert scores[name]["mse"] == pytest.approx(((table[column] - table["y"]) ** 2).mean())
     north = pd.read_csv(sales).query("store == 'north'").set_index("month")["sales"]
     first = table.iloc[0]
     assert first["naive"] == pytest.approx(north[first["cutoff"]])
-    assert page.read_text(encoding="utf-8").count("<svg") == 3
+    inside = ((table["lo-80"] <= table["y"]) & (table["y"] <= table["hi-80"])).mean()
+    assert scores["softboost"]["inside 80%"] == pytest.approx(inside)
+    assert result["series"][0]["mase"] >= result["series"][1]["mase"]
+    assert [row["step"] for row in result["steps"]] == [1, 2]
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<svg") == 4
+    assert f"Coverage: {100 * inside:.0f}% of the values are inside the 80% interval" in html
+    worst = result["series"][0]["series"]
+    assert html.index(f"<figcaption>{worst}: ") < html.index(f"<figcaption>{result['series'][1]['series']}: ")
 
 
-def test_backtest_prints_a_table(sales, capsys):
+def test_backtest_prints_tables(sales, capsys):
     assert run("backtest", sales, "--h", 1, "--n-windows", 3) == 0
     out, err = capsys.readouterr()
-    assert out.split()[:3] == ["model", "mse", "mae"]
-    assert len(out.splitlines()) == 3
+    scores, coverage, series, steps = out.split("\n\n")
+    assert scores.split()[:5] == ["model", "mse", "mae", "mase", "skill"]
+    assert [line.split("  ")[0] for line in scores.splitlines()[1:]] == [
+        "softboost", "naive", "seasonal naive", "smoothing",
+    ]  # fmt: skip
+    assert coverage.startswith("coverage: ")
+    assert series.splitlines()[0] == "series, worst first"
+    assert steps.splitlines()[0] == "mase by step"
     assert "frequency: 'MS'" in err
+    assert "weights at the first origin: " in err
 
 
 @pytest.mark.parametrize(

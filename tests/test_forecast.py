@@ -224,7 +224,8 @@ def test_backtest_of_polars_and_pandas_agree():
     df = long_frame()
     expected = quick().backtest(df, n_windows=3).forecasts
     got = quick().set_params(freq="1mo").backtest(pl.from_pandas(df), n_windows=3).forecasts
-    assert got.columns == list(expected.columns) == ["unique_id", "ds", "y", "cutoff", "Ridge"]
+    rivals = ["naive", "seasonal_naive", "smoothing"]
+    assert got.columns == list(expected.columns) == ["unique_id", "ds", "y", "cutoff", "Ridge", *rivals]
     for name in expected.columns:
         assert_array_equal(got[name].to_numpy(), expected[name])
 

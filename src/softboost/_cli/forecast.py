@@ -23,6 +23,8 @@ from .series_file import SeriesFile, TableError, read_series
 __all__ = ["add_backtest_arguments", "add_forecast_arguments", "backtest", "forecast"]
 
 MAX_PICTURES = 12
+MAX_ROWS = 50  # of a table in a report
+MAX_LINES = 10  # of a table on the terminal
 Say = Callable[[str], None]
 
 
@@ -262,7 +264,7 @@ def _levels(args: argparse.Namespace) -> str:
 
 
 def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
-    """Back-test on the series of a file, compared with naive forecasts."""
+    """Back-test on the series of a file, compared with naive, seasonal naive and smoothing forecasts."""
     file, freq = _read(args, say)
     model = _forecaster(args, freq)
     refit = bool(args.refit)
@@ -273,63 +275,125 @@ def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
         )
 
     result = _heard(say, work)
+    if result.choice is not None and result.choice.weights:
+        say(f"weights at the first origin: {result.choice.describe()}")
     table = _plain_names(result.forecasts)
-    table["naive"] = _naive(file.frame, table)
-    scores = _scores(table, args.level)
+    scores, series, steps = (_records(t) for t in (result.scores(), result.by_series(), result.by_step()))
+    scores[0].update({f"inside {level:g}%": share for level, share in result.coverage().items()})
     paths = [str(path) for path in (args.out, args.plot) if path is not None]
     if args.out is not None:
         _write(table, args.out)
         say(f"forecasts: {args.out}")
     if args.plot is not None:
-        _backtest_page(table, scores, args).write(args.plot, f"Written by softboost backtest {args.file.name}.")
+        page = _backtest_page(result, table, (scores, series, steps), args)
+        page.write(args.plot, f"Written by softboost backtest {args.file.name}.")
         say(f"pictures: {args.plot}")
-    show(json.dumps({"scores": scores, "files": paths}, indent=2) if args.json else _score_table(scores))
+    if args.json:
+        show(json.dumps({"scores": scores, "series": series, "steps": steps, "files": paths}, indent=2))
+        return 0
+    parts = [_score_table(scores), *([_coverage_line(result)] if args.level else [])]
+    if len(series) > 1:
+        parts.append(f"series, worst first\n{_score_table(series[:MAX_LINES])}")
+    parts.append(f"mase by step\n{_score_table(steps)}")
+    show("\n\n".join(parts))
     return 0
 
 
-def _naive(frame: pd.DataFrame, table: pd.DataFrame) -> Any:
-    """The last value at the cutoff of each row."""
-    known = frame.set_index(["unique_id", "ds"])["y"]
-    keys = pd.MultiIndex.from_arrays([table["unique_id"], table["cutoff"]])
-    return known.reindex(keys).to_numpy()
+Records = list[dict[str, Any]]
 
 
-def _scores(table: pd.DataFrame, levels: list[float]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for name, column in (("softboost", "forecast"), ("naive", "naive")):
-        error = table[column] - table["y"]
-        rows.append({"model": name, "mse": float((error**2).mean()), "mae": float(error.abs().mean())})
-    for level in levels:
-        inside = (table["y"] >= table[f"lo-{level:g}"]) & (table["y"] <= table[f"hi-{level:g}"])
-        rows[0][f"inside {level:g}%"] = float(inside.mean())
+def _records(frame: pd.DataFrame) -> Records:
+    """Rows of a table of scores, with plain names, ids as text, and None for unknown numbers."""
+    frame = frame.rename(columns={"unique_id": "series", **{c: _plain(c) for c in frame.columns if c != "unique_id"}})
+    rows: Records = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+    for row in rows:
+        for key, value in row.items():
+            if key in ("model", "series"):
+                row[key] = {"SoftBoostRegressor": "softboost"}.get(str(value), str(value)).replace("_", " ")
+            elif value != value:
+                row[key] = None
     return rows
 
 
-def _score_table(scores: list[dict[str, Any]]) -> str:
-    columns = list(scores[0])
-    cells = [[_cell(row.get(c), share="inside" in c) for c in columns] for row in scores]
-    return text_table(columns, cells)
+def _plain(column: str) -> str:
+    """Name of a column in words: 'mase of seasonal naive', 'inside 80%'."""
+    if column.startswith("mase_"):
+        return column.removeprefix("mase_").replace("_", " ")
+    return f"inside {column.removeprefix('inside_')}%" if column.startswith("inside_") else column
 
 
-def _backtest_page(table: pd.DataFrame, scores: list[dict[str, Any]], args: argparse.Namespace) -> Page:
+def _coverage_line(result: Backtest) -> str:
+    shares = [f"{100 * share:.0f}% of the values are inside the {level:g}% interval"
+              for level, share in result.coverage().items()]  # fmt: skip
+    return "coverage: " + ", ".join(shares)
+
+
+def _score_table(rows: Records) -> str:
+    columns = list(rows[0])
+    return text_table(columns, _cells(rows, columns))
+
+
+def _cells(rows: Records, columns: list[str]) -> list[list[str]]:
+    return [[_cell(row.get(c), share=c == "skill" or "inside" in c) for c in columns] for row in rows]
+
+
+def _backtest_page(
+    result: Backtest, table: pd.DataFrame, tables: tuple[Records, Records, Records], args: argparse.Namespace
+) -> Page:
+    scores, series, steps = tables
     page = Page(f"Back-test of {args.file.name}", f"{_steps(args.h)} ahead from {args.n_windows} origins.")
+    page.text(
+        "mase is the mean absolute error divided by the mean absolute change from one time to the next, averaged over "
+        "the series. skill is the gain over the naive forecast: 0% is as good as the last value, 100% is perfect."
+    )
+    if args.level:
+        page.text(_coverage_line(result).capitalize() + ".")
+    best = min(range(len(scores)), key=lambda i: scores[i]["mase"] or np.inf)
     columns = list(scores[0])
-    cells = [[_cell(row.get(c), share="inside" in c) for c in columns] for row in scores]
-    page.table(columns, cells, "Errors over all series, origins and steps.")
-    origin = table.groupby("unique_id")["cutoff"].rank(method="dense").astype(int)
-    curves = {}
-    for name, column in (("softboost", "forecast"), ("naive", "naive")):
-        by_origin = ((table[column] - table["y"]) ** 2).groupby(origin).mean().to_numpy()
-        curves[name] = np.cumsum(by_origin) / np.arange(1, len(by_origin) + 1)
-    page.figure(line_chart(curves, x_label="origin"), "Cumulative mean squared error (cMSE) over the origins.")
-    for name in list(dict.fromkeys(table["unique_id"]))[:MAX_PICTURES]:
-        rows = table[table["unique_id"] == name].sort_values(["ds", "cutoff"]).drop_duplicates("ds", keep="last")
-        x = rows["ds"].astype(str) if rows["ds"].dtype.kind == "M" else rows["ds"]
-        bands = {f"{v:g}% interval": (rows[f"lo-{v:g}"], rows[f"hi-{v:g}"]) for v in sorted(args.level, reverse=True)}
-        lines = {"truth": rows["y"], "softboost": rows["forecast"]}
-        drawing = line_chart(lines, x, bands=bands, truth="truth", x_label="time")
-        page.figure(drawing, f"{name}: each value is forecast from the nearest earlier origin.")
+    page.table(columns, _cells(scores, columns), "Errors over all series, origins and steps.", best)
+    page.heading("Errors by step and origin")
+    columns = list(steps[0])
+    page.table(columns, _cells(steps[:MAX_ROWS], columns), "Mase of each step ahead: the model (mase) and its rivals.")
+    if len(steps) > 1:
+        curves = {name if name != "mase" else "softboost": [r[name] or np.nan for r in steps] for name in columns[1:]}
+        page.figure(line_chart(curves, x_label="step ahead"), "Mase of each step ahead.")
+    page.figure(_errors_by_origin(result), "Cumulative mean squared error (cMSE) over the origins.")
+    page.heading("Series, worst first")
+    columns = list(series[0])
+    shown = f"The {MAX_ROWS} worst of {len(series)} series" if len(series) > MAX_ROWS else "All series"
+    page.table(columns, _cells(series[:MAX_ROWS], columns), f"{shown}: the model and the mase of its rivals.")
+    page.heading("Forecasts and truth")
+    by_name = {str(name): rows for name, rows in table.groupby("unique_id", sort=False)}
+    for row in series[:MAX_PICTURES]:
+        page.figure(_against_truth(by_name[row["series"]], args.level), f"{row['series']}: {_verdict(row)}")
+    if len(series) > MAX_PICTURES:
+        page.text(f"The {MAX_PICTURES} worst of {len(series)} series are shown, worst first.")
     return page
+
+
+def _errors_by_origin(result: Backtest) -> str:
+    curves = {}
+    for name, losses in {"softboost": result.losses, **result.rivals}.items():
+        known = ~np.isnan(losses)
+        by_origin = np.nansum(losses, axis=(0, 2)) / np.maximum(known.sum(axis=(0, 2)), 1)
+        curves[name.replace("_", " ")] = np.cumsum(by_origin) / np.arange(1, len(by_origin) + 1)
+    return line_chart(curves, x_label="origin")
+
+
+def _against_truth(rows: pd.DataFrame, levels: list[float]) -> str:
+    """Chart of the forecasts of one series beside the truth."""
+    rows = rows.sort_values(["ds", "cutoff"]).drop_duplicates("ds", keep="last")
+    x = rows["ds"].astype(str) if rows["ds"].dtype.kind == "M" else rows["ds"]
+    bands = {f"{v:g}% interval": (rows[f"lo-{v:g}"], rows[f"hi-{v:g}"]) for v in sorted(levels, reverse=True)}
+    lines = {"truth": rows["y"], "softboost": rows["forecast"], "naive": rows["naive"]}
+    return line_chart(lines, x, bands=bands, truth="truth", x_label="time")
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    skill = row.get("skill")
+    beside = "" if skill is None else f", skill {100 * skill:.0f}%"
+    error = f"mase {short_number(row['mase'])}" if row["mase"] is not None else f"mae {short_number(row['mae'])}"
+    return f"{error}{beside}. Each value is forecast from the nearest earlier origin."
 
 
 def _cell(value: Any, share: bool = False) -> str:

@@ -275,7 +275,7 @@ COMMANDS = (
     ),
     Command(
         "backtest",
-        "back-test on the series of a file, compared with the naive forecast",
+        "back-test on the series of a file, compared with simple forecasts",
         "softboost.forecast",
         _backtest_arguments,
         _backtest,

@@ -30,6 +30,7 @@ from ._frame import LongFrame, Names, add_columns, concatenate, infer_freq, read
 from ._intervals import check_levels
 from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
+from ._rivals import rival_forecasts, step_sizes
 from ._rolling import Scores, calibration_scores, common_origins, n_calibration_windows, own_origins, roll
 from ._smoothing import Smoothing, seasons_of
 from .target_transforms import Chain, read_target_transforms
@@ -358,13 +359,17 @@ class Forecaster(BaseEstimator):
         first_fit: list[Fitted | Combination] = []
         y, forecast = other._roll(panel, back, h, refit, first_fit)
         columns = {self._name: forecast}
-        if level is not None:
-            levels = check_levels(level)
+        levels = [] if level is None else check_levels(level)
+        if levels:
             scores = other._calibrate(training, h, first_fit[0] if first_fit else None)
             bounds = other._bounds(forecast[present], levels, scores)
             for name, values in bounds.items():
                 columns[name] = np.full(forecast.shape, np.nan)
                 columns[name][present] = values.reshape(forecast[present].shape)
+        smoothing = Smoothing(other.seasons_, other._n_threads())
+        rivals = rival_forecasts(panel, back, h, other.season_length_, smoothing)
+        rivals = {name: np.where(np.isnan(forecast), np.nan, told) for name, told in rivals.items()}
+        columns.update(rivals)
         start = panel.indptr[1:, None] - back
         rows = start[:, :, None] + np.arange(h)
         there = ~np.isnan(forecast) & (rows < panel.indptr[1:, None, None])
@@ -372,7 +377,19 @@ class Forecaster(BaseEstimator):
         table = frame.rows(rows[there], before[there], {k: v.reshape(there.shape)[there] for k, v in columns.items()})
         fallback = other._fit_flags(training, [frame.id_list()[i] for i in present])
         choice = first_fit[0].choice if first_fit and isinstance(first_fit[0], Combination) else other.choice_
-        return Backtest(table, (y - forecast) ** 2, fallback, choice)
+        first_origin = np.argmax(~np.isnan(forecast).all(axis=2), axis=1)
+        n_before = np.maximum(panel.sizes - back[np.arange(panel.n_series), first_origin], 0)
+        return Backtest(
+            table,
+            (y - forecast) ** 2,
+            fallback,
+            choice,
+            {name: (y - told) ** 2 for name, told in rivals.items()},
+            step_sizes(panel, n_before),
+            frame.id_list(),
+            (self.id_col, self.time_col, self.target_col, self._name),
+            tuple(levels),
+        )
 
     def _check_params(self) -> None:
         check_integer("h", self.h, 1)

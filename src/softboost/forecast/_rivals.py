@@ -1,0 +1,45 @@
+"""Simple forecasts at the origins of a back-test, which a model has to beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._fallback import naive
+from ._panel import Array, Panel
+from ._rolling import MIN_HISTORY
+from ._smoothing import Smoothing
+
+__all__ = ["rival_forecasts", "step_sizes"]
+
+
+def rival_forecasts(panel: Panel, back: Array, h: int, season: int, smoothing: Smoothing) -> dict[str, Array]:
+    """Forecasts of each rival (n_series, n_windows, h), from origins ``back`` rows before the end of each series.
+
+    The rivals are the last value, the last season (if there is one) and the smoothing bank. A forecast is NaN where a
+    series has fewer than two rows before the origin, or has ended.
+    """
+    names = ["naive", *(["seasonal_naive"] if season > 1 else []), "smoothing"]
+    out = {name: np.full((*back.shape, h), np.nan) for name in names}
+    for w, rows_after in enumerate(back.T):
+        chosen = np.flatnonzero((panel.sizes - rows_after >= MIN_HISTORY) & (rows_after > 0))
+        if not len(chosen):
+            continue
+        history = panel.take(chosen).cut(rows_after[chosen])
+        out["naive"][chosen, w] = naive(history, 1, h)
+        if season > 1:
+            out["seasonal_naive"][chosen, w] = naive(history, season, h)
+        out["smoothing"][chosen, w] = smoothing.outlook(history, h).forecast[:, 0]
+    return out
+
+
+def step_sizes(panel: Panel, n_rows: Array) -> Array:
+    """Mean absolute one-step change in the first ``n_rows`` of each series; NaN where there is none."""
+    known = panel.cut(panel.sizes - n_rows)
+    change = np.abs(np.diff(known.y, prepend=np.nan))
+    starts = known.indptr[:-1][known.sizes > 0]
+    change[starts] = np.nan
+    number = np.repeat(np.arange(known.n_series), known.sizes)
+    there = ~np.isnan(change)
+    total = np.bincount(number[there], change[there], known.n_series)
+    count = np.bincount(number[there], minlength=known.n_series)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
