@@ -13,13 +13,14 @@ from softboost import SoftBoostRegressor
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns
 from softboost._choice.candidates import CANDIDATES, Candidate, competing
+from softboost._choice.choose import is_better
 from softboost._choice.columns import Needed
 from softboost._choice.fit import Fit
 from softboost._choice.judge import Judged, OutOfFold, convex_weights
 from softboost._choice.ladder import LADDERS, climb
 from softboost._choice.rows import RowsKind, find_anchor, is_stationary, lags_of_columns, recognise
 from softboost._choice.training import TrainingRows
-from softboost._data.folds import make_folds
+from softboost._data.folds import Folds, make_folds
 from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost._linear.autoregression import STIFFNESS, fit_autoregression
@@ -162,7 +163,7 @@ def test_columns_count_for_no_farther_than_three_widths_beyond_their_range():
     assert by_hand.set_params(leaves="linear", gates="greedy").fit(X, y).units_.low is None
 
 
-def test_columns_of_a_wandering_series_have_no_limits():
+def test_columns_of_a_non_stationary_series_have_no_limits():
     rng = np.random.default_rng(9)
     X, y = lagged_series(np.cumsum(0.5 + rng.normal(size=120)), 6)
     model = SoftBoostRegressor().fit(X, y)
@@ -290,7 +291,7 @@ def test_kinds_of_rows_are_told_apart():
     walk, still, other = np.cumsum(rng.normal(size=150)), rng.normal(size=150), rng.normal(size=(142, 2))
     X, y = lagged_series(walk, 8)
     alone = kind_of(X, y)
-    assert (alone.kind, alone.wandering, alone.forward) == ("series_alone", True, True)
+    assert (alone.kind, alone.non_stationary, alone.forward) == ("series_alone", True, True)
     assert alone.anchor.column == 0
     assert_array_equal(alone.lags, np.arange(8) + 1)
     with_others = kind_of(np.column_stack([other, X]), y)
@@ -317,7 +318,7 @@ def test_lags_are_recognised_though_they_reach_farther_back_than_there_are_rows(
     assert_array_equal(lags_of_columns(X, y[:, None])[:12], np.arange(12) + 1)
 
 
-def test_wandering_series_are_modelled_by_their_changes():
+def test_non_stationary_series_are_modelled_by_their_changes():
     rng = np.random.default_rng(1)
     walk, still = np.cumsum(rng.normal(size=150)), rng.normal(size=150)
     assert not is_stationary(walk[None])
@@ -328,6 +329,81 @@ def test_wandering_series_are_modelled_by_their_changes():
     assert all(m.name in ("autoregression", "persistence", "drift") or "anchored" in m.name for m in model.members_)
     naive = np.mean((X[-30:, 0] - y[-30:]) ** 2)
     assert np.mean((model.predict(X[-30:]) - y[-30:]) ** 2) <= 1.25 * naive
+
+
+def threshold_autoregression(seed: int, n: int = 500, n_lags: int = 24, n_test: int = 2000):
+    """Half of the last value plus or minus 0.8 by the sign of the value five steps before, with noise of variance 1."""
+    noise = np.random.default_rng(seed).normal(size=n_lags + n + n_test)
+    values = np.zeros(len(noise))
+    for t in range(5, len(values)):
+        values[t] = 0.5 * values[t - 1] + 0.8 * np.sign(values[t - 5]) + noise[t]
+    X, y = lagged_series(values, n_lags)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def test_threshold_autoregression_is_modelled_by_its_levels():
+    X, y, X_test, y_test = threshold_autoregression(1)
+    assert kind_of(X, y).anchored  # by the KPSS statistic alone
+    model = SoftBoostRegressor().fit(X, y)
+    assert all(member.anchor is None for member in model.members_)
+    assert {"robust", "trees", "two indices"} <= model.choice_.losses.keys()  # all candidates compete in that view
+    error = np.mean((model.predict(X_test) - y_test) ** 2) / y_test.var()
+    assert error < 0.37  # 0.40 with changes; the variance of the noise is 0.32
+
+
+def test_clear_cases_have_no_rival_view():
+    rng = np.random.default_rng(0)
+    walk, still = np.cumsum(rng.normal(size=400)), rng.normal(size=400)
+    X, y = lagged_series(walk, 8)
+    order = rng.permutation(len(y))
+    short = lagged_series(threshold_autoregression(0)[1][:60], 8)
+    for rows in ((X, y), (X[order], y[order]), lagged_series(still, 8), short):
+        assert kind_of(*rows).rival is None
+    unclear = kind_of(*threshold_autoregression(1)[:2])
+    assert (unclear.rival.kind, unclear.rival.anchored, unclear.rival.forward) == ("series_alone", False, False)
+    factor = rng.normal(size=200)  # many columns in the units of the target, none of them close to it
+    table = kind_of(factor[:, None] + 0.5 * rng.normal(size=(200, 12)), factor)
+    assert (table.kind, table.anchored, table.rival.kind) == ("time", True, "table")
+
+
+def loss_of_view(view: RowsKind, X: np.ndarray, y: np.ndarray, monkeypatch) -> float:
+    """The lowest validation loss of the candidates that compare views, if only this view is modelled."""
+    with monkeypatch.context() as patch:
+        patch.setattr("softboost._regressor.recognise", lambda task: view)
+        losses = SoftBoostRegressor(shuffle=False).fit(X, y).choice_.losses  # the folds of the comparison
+    return min(losses[one.name_in(view)] for one in CANDIDATES if one.scout and one.name_in(view) in losses)
+
+
+@pytest.mark.parametrize(("inertia", "jump", "anchored"), [(0.5, 0.8, False), (0.9, 0.0, True)])
+def test_view_with_the_lower_validation_loss_is_chosen(inertia, jump, anchored, monkeypatch):
+    noise, values = np.random.default_rng(1).normal(size=312), np.zeros(312)
+    for t in range(5, len(values)):
+        values[t] = inertia * values[t - 1] + jump * np.sign(values[t - 5]) + noise[t]
+    X, y = lagged_series(values, 12)
+    kind = kind_of(X, y)
+    levels, changes = (loss_of_view(view, X, y, monkeypatch) for view in (kind.rival, replace(kind, rival=None)))
+    assert (changes < levels) == anchored
+    model = SoftBoostRegressor().fit(X, y)
+    assert all((member.anchor is not None) == anchored for member in model.members_)
+
+
+def test_a_negligible_gain_does_not_change_the_view():
+    def judged(loss: float) -> Judged:
+        return Judged(CANDIDATES[0], 0, np.zeros((1, 4)), np.full(4, loss))
+
+    assert not is_better(judged(0.997), judged(1.0), None)
+    assert is_better(judged(0.99), judged(1.0), None)
+
+
+def test_folds_of_a_splitter_are_made_once():
+    X, y = linear_task(0)[:2]
+    splits = iter([(np.arange(50), np.arange(50, 100))])  # can be read only once
+    folds = Folds(splits, "auto", X, y, np.arange(100), 0)
+    assert folds.in_order(True) is folds.in_order(False)
+    folds = Folds(None, "auto", X, y, np.arange(100), 0)
+    assert all(train[-1] < held[0] for train, held in folds.in_order(True))
+    assert len(folds.in_order(False)[0][0]) == 80
+    assert all(len(fixed.in_order(True)[0][0]) == 80 for fixed in [Folds(None, True, X, y, np.arange(100), 0)])
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e200, 1e303])

@@ -23,7 +23,7 @@ from ._choice.given import AUTO, given_candidates
 from ._choice.rows import RowsKind, recognise
 from ._choice.training import TrainingRows
 from ._data.checks import check_choice, check_columns, check_flag, check_integer, check_number, resolve_n_threads
-from ._data.folds import make_folds
+from ._data.folds import Folds
 from ._data.task import Task
 from ._file.codecs.state import register_estimator
 from ._file.container import save as save_model
@@ -326,9 +326,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if given.nothing_to_choose or self.early_stopping:
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(y))
-        shuffle = self.shuffle if self.shuffle != AUTO else (False if kind.forward else "blocks")
-        folds = make_folds(self.cv, shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
-        if not folds:
+        folds = Folds(self.cv, self.shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
+        if not folds.in_order(kind.forward):
             return self._fit_constant(task)
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:

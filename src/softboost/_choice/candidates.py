@@ -76,6 +76,8 @@ class Candidate:
         Number of rounds of a boosted candidate; None uses that of its recipe.
     of_changes : bool
         Whether the candidate always models changes, so that it has the same name if it is anchored.
+    scout : bool
+        Whether the candidate takes part in the comparison of levels and changes, for which it must be fast.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Candidate:
     when: Callable[[RowsKind], bool] = always
     rounds: Rounds | None = None
     of_changes: bool = False
+    scout: bool = True
 
     @property
     def is_boosted(self) -> bool:
@@ -100,6 +103,11 @@ class Candidate:
         """The recipe of a boosted candidate."""
         assert isinstance(self.fit, Recipe)
         return self.fit
+
+    def linear_path(self, rows: TrainingRows) -> LinearPath:
+        """Fit it to the rows; for linear candidates only."""
+        assert not isinstance(self.fit, Recipe)
+        return self.fit(rows)
 
     def name_in(self, kind: RowsKind) -> str:
         """The name for rows of this kind."""
@@ -176,8 +184,10 @@ PLAIN = GreedyTrees(depth=2, **_SOFT)
 INDEX = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
 
 
-def _boosted(name: str, about: str, recipe: Recipe, columns: Columns = ALL_COLUMNS, **others: Any) -> Candidate:
-    return Candidate(name, about, "boosted", replace(recipe, name=name), columns, **others)
+def _boosted(
+    name: str, about: str, recipe: Recipe, columns: Columns = ALL_COLUMNS, scout: bool = False, **others: Any
+) -> Candidate:
+    return Candidate(name, about, "boosted", replace(recipe, name=name), columns, scout=scout, **others)
 
 
 CONSTANT = Candidate("constant", "the mean, or the best constant under the loss", "constant", fit_constant, when=levels)
@@ -215,7 +225,9 @@ CANDIDATES = (
         "linear",
         lambda rows: rows.linear_models.relaxed,
     ),
-    Candidate("robust", "relaxed lasso with outliers downweighted", "linear", fit_robust_lasso, when=levels),
+    Candidate(
+        "robust", "relaxed lasso with outliers downweighted", "linear", fit_robust_lasso, when=levels, scout=False
+    ),
     _boosted(
         "trees",
         "soft trees of depth 1 or 2 with linear leaves, on screened columns",
@@ -253,6 +265,7 @@ CANDIDATES = (
         Recipe("", PLAIN, learning_rate=0.2, start="linear"),
         Screened(8, 8),
         rounds=Rounds(0.15, 15, 75),
+        scout=True,
     ),
     _boosted(
         "linear+few-column trees",

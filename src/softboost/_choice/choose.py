@@ -1,6 +1,7 @@
 """Model selection: candidates are cross-validated, combined by evidence, and fitted on all rows.
 
-1. :mod:`~softboost._choice.rows` recognises the kind of rows and whether levels or changes are modelled.
+1. :mod:`~softboost._choice.rows` recognises the kind of rows and whether levels or changes are modelled. If that is not
+   clear, a few cheap candidates are cross-validated in both views, and the better view is used.
 2. :mod:`~softboost._choice.candidates` is the table of candidates; :mod:`~softboost._choice.given` applies the
    parameters that the user has set.
 3. :mod:`~softboost._choice.judge` fits each candidate on the training rows of each fold
@@ -21,13 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._data.folds import Folds
 from softboost._data.units import Units
 from softboost._model.member import Member
 from softboost.losses import Loss
 
 from .candidates import Candidate, about
 from .fit import Fit, Start
-from .judge import Fold, Judge, Judged, OutOfFold
+from .judge import Judge, Judged, OutOfFold
 from .ladder import climb, ladder_of
 from .rows import RowsKind
 from .training import TrainingRows
@@ -35,6 +37,7 @@ from .training import TrainingRows
 __all__ = ["Choice", "choose"]
 
 Array = NDArray[Any]
+LEAST_GAIN = 0.005  # relative gain of the loss below which the view stays as it is
 
 
 @dataclass
@@ -81,7 +84,7 @@ def choose(
     weight: Array | None,
     loss: Loss,
     candidates: Sequence[Candidate],
-    folds: Sequence[Fold],
+    folds: Folds,
     units: Units,
     kind: RowsKind,
     *,
@@ -91,24 +94,29 @@ def choose(
     progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[Member], Choice]:
     """Judge all candidates that apply to rows of this kind, combine them, and fit those that count on all rows."""
-    candidates = [candidate for candidate in candidates if candidate.applies(kind)]
-    judge = Judge(
-        X, y, weight, loss, folds, units, kind, candidates,
-        fixed_rounds=fixed_rounds, seed=seed, n_threads=n_threads, progress=progress,
-    )  # fmt: skip
-    judged = judge.linear()
-    best = min(judged, key=lambda one: one.mean_loss(judge.weight))
-    start = (best.candidate.name, best.stage) if len(judged) > 1 else None
-    judged += judge.boosted(start)
+
+    def judge_of(kind: RowsKind, forward: bool, candidates: Sequence[Candidate]) -> Judge:
+        applying = [candidate for candidate in candidates if candidate.applies(kind)]
+        return Judge(
+            X, y, weight, loss, folds.in_order(forward), units, kind, applying,
+            fixed_rounds=fixed_rounds, seed=seed, n_threads=n_threads, progress=progress,
+        )  # fmt: skip
+
+    judge = judge_of(kind, kind.forward, candidates)
+    if kind.rival is not None:
+        rival = judge_of(kind.rival, kind.forward, [candidate for candidate in candidates if candidate.scout])
+        if is_better(rival.best_scout(), judge.best_scout(), judge.weight):  # on the same folds
+            judge = judge_of(kind.rival, kind.rival.forward, candidates)
+    kind, judged = judge.kind, judge.all()
     levels = [one.candidate.level for one in judged]
     weights = climb(ladder_of(kind.kind, levels), levels, OutOfFold(judged, judge.y, judge.weight, loss))
 
-    fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), candidates, seed)
+    fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)
     members = []
     for one, w in zip(judged, weights, strict=True):
         if w > 0:
             progress(f"fitting {one.candidate.name_in(kind)} on all rows")
-            members.append(_member(fit, one, float(w), start))
+            members.append(_member(fit, one, float(w), judge.start))
     combined = sum(w * one.prediction for w, one in zip(weights, judged, strict=True))
     names = [one.candidate.name_in(kind) for one in judged]
     choice = Choice(
@@ -116,10 +124,15 @@ def choose(
         stages={name: one.stage for name, one in zip(names, judged, strict=True)},
         losses={name: one.mean_loss(judge.weight) for name, one in zip(names, judged, strict=True)},
         loss=float(np.average(loss.loss(judge.y, combined).mean(axis=0), weights=judge.weight)),
-        n_folds=len(folds),
+        n_folds=len(judge.fits),
         n_judged=judge.y.shape[1],
     )
     return members, choice
+
+
+def is_better(rival: Judged, other: Judged, weight: Array | None) -> bool:
+    """Whether the rival view has a lower validation loss, by more than a negligible amount."""
+    return rival.mean_loss(weight) < (1 - LEAST_GAIN) * other.mean_loss(weight)
 
 
 def _member(fit: Fit, judged: Judged, weight: float, start: Start) -> Member:

@@ -31,8 +31,6 @@ class Fit:
     rows : TrainingRows
     candidates : sequence of Candidate
         All competing candidates.
-    start : tuple of str and int, or None
-        The linear model whose residuals some candidates boost.
     seed : int
     """
 
@@ -47,7 +45,7 @@ class Fit:
     @cached_property
     def linear(self) -> dict[str, LinearPath]:
         """Linear candidates by name."""
-        paths = {candidate.name: candidate.fit(self.rows) for candidate in self._linear_candidates}  # type: ignore[operator]
+        paths = {candidate.name: candidate.linear_path(self.rows) for candidate in self._linear_candidates}
         for path in paths.values():
             self.rows.recentre(path)
         return paths

@@ -88,7 +88,9 @@ def _transform(params: Any, task: Task) -> Transform | None:
 def _hard_trees(learner: HardTrees, transform: Transform | None) -> Candidate:
     """Trees of another library, with the default number of rounds and learning rate of such libraries."""
     name = learner.name if transform is None else f"{learner.name}+{type(transform).__name__.lower()}"
-    return Candidate(name, f"trees of {learner.name}", "boosted", Recipe(name, learner, transform, 100, 0.1))
+    return Candidate(
+        name, f"trees of {learner.name}", "boosted", Recipe(name, learner, transform, 100, 0.1), scout=False
+    )
 
 
 def _under_user(params: Any, candidate: Candidate) -> Candidate:

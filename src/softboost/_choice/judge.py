@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Event
 from typing import Any
 
@@ -77,7 +78,8 @@ class Judge:
         progress: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.loss, self.fixed_rounds, self.progress = loss, fixed_rounds, progress
-        self.candidates = candidates
+        self.candidates, self.kind = candidates, kind
+        self._judged_once: dict[str, Judged] = {}
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
         self._must_watch = self.n_workers > 1 and y.shape[1] > MAX_UNWATCHED_ROWS
@@ -94,6 +96,7 @@ class Judge:
         self.y = np.ascontiguousarray(y[:, rows])
         self.weight = None if weight is None else weight[rows]
 
+    @cached_property
     def linear(self) -> list[Judged]:
         """Cross-validate all linear candidates."""
         linear = [candidate for candidate in self.candidates if not candidate.is_boosted]
@@ -105,13 +108,31 @@ class Judge:
         per_fold = self._over_folds(work)
         return [self._judged(c, np.concatenate([p[c.name] for p in per_fold], axis=2)) for c in linear]
 
-    def boosted(self, start: Start) -> list[Judged]:
-        """Cross-validate all boosted candidates; some of them boost the residuals of the linear model ``start``."""
-        return [self._judge_boosted(candidate, start) for candidate in self.candidates if candidate.is_boosted]
+    @cached_property
+    def start(self) -> Start:
+        """The best linear candidate, whose residuals some candidates boost; None if no linear model competes."""
+        best = min(self.linear, key=lambda one: one.mean_loss(self.weight))
+        return (best.candidate.name, best.stage) if len(self.linear) > 1 else None
 
-    def _judge_boosted(self, candidate: Candidate, start: Start) -> Judged:
+    def boosted(self, candidate: Candidate) -> Judged:
+        """Cross-validate a boosted candidate, once."""
+        if candidate.name not in self._judged_once:
+            self._judged_once[candidate.name] = self._judge_boosted(candidate)
+        return self._judged_once[candidate.name]
+
+    def all(self) -> list[Judged]:
+        """Cross-validate all candidates; linear ones come first."""
+        return self.linear + [self.boosted(candidate) for candidate in self.candidates if candidate.is_boosted]
+
+    def best_scout(self) -> Judged:
+        """The best of the candidates by which levels and changes are compared."""
+        boosted = [self.boosted(candidate) for candidate in self.candidates if candidate.is_boosted and candidate.scout]
+        scouts = [one for one in self.linear if one.candidate.scout] + boosted
+        return min(scouts, key=lambda one: one.mean_loss(self.weight))
+
+    def _judge_boosted(self, candidate: Candidate) -> Judged:
         self.progress(f"judging {candidate.name}")
-        n_rounds = candidate.recipe.n_estimators
+        n_rounds, start = candidate.recipe.n_estimators, self.start
         watch = {"after_round": lambda model: self._stopped.is_set()} if self._must_watch else {}
 
         def work(fit: Fit, X: Array) -> Array:

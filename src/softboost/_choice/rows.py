@@ -6,7 +6,7 @@ required of them, whether validation is forward in time, and whether levels or c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ MIN_STATIONARY_ROWS = 60
 MAX_ANCHOR_ROWS = 2**15
 NEAR = 0.02  # squared distance of the target from a column, relative to its variance, below which they nearly agree
 NEARISH = 0.3  # the same if many columns move together with that column
+CLEAR = 0.15  # the same, below which changes are modelled without a comparison with levels
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,20 @@ class RowsKind:
     n_outputs : int
     lags : ndarray of shape (n_features_in,) or None
         Lag of each column, 0 for a column that is not a lag; None unless the rows are a series.
-    wandering : bool
+    non_stationary : bool
         Whether the series is non-stationary (see :func:`is_stationary`).
     anchor : Anchor or None
         The anchored view of all rows; None if levels are modelled.
+    rival : RowsKind or None
+        The same rows with levels modelled, if it is not clear that changes are better; both are cross-validated then.
     """
 
     kind: Literal["table", "time", "series", "series_alone"] = "table"
     n_outputs: int = 1
     lags: Array | None = None
-    wandering: bool = False
+    non_stationary: bool = False
     anchor: Anchor | None = None
+    rival: RowsKind | None = None
 
     @property
     def in_time(self) -> bool:
@@ -72,25 +76,30 @@ class RowsKind:
     @property
     def forward(self) -> bool:
         """Whether candidates are validated only on rows after their training rows."""
-        return self.is_series and self.wandering
+        return self.is_series and self.non_stationary
 
 
 def recognise(task: Task) -> RowsKind:
     """The kind of the rows of a task, from a column that is lag 1 of the target or that nearly equals the target.
 
     Changes are modelled for a non-stationary series, and for other rows whose target nearly equals a column, or is
-    close to a column with which many others move together.
+    close to a column with which many others move together. Levels are a rival unless the target is close to the anchor
+    column relative to its variance, or a series is too short to tell.
     """
     X, y, weight = task.standardised()
     lags = lags_of_columns(*task.first_rows(MAX_SERIES_ROWS))
     if lags is not None:
-        alone, wandering = bool(np.all(lags > 0)), not is_stationary(y)
-        anchor = find_anchor(X, y, weight, task.units, lags) if wandering else None
-        return RowsKind("series_alone" if alone else "series", len(y), lags, wandering, anchor)
+        levels = RowsKind("series_alone" if np.all(lags > 0) else "series", len(y), lags)
+        if is_stationary(y):
+            return levels
+        anchor = find_anchor(X, y, weight, task.units, lags)
+        clear = anchor.error < CLEAR or y.shape[1] < MIN_STATIONARY_ROWS
+        return replace(levels, non_stationary=True, anchor=anchor, rival=None if clear else levels)
+    levels = RowsKind("table", len(y))
     anchor = find_anchor(X, y, weight, task.units)
     if anchor.error < NEAR or (anchor.error < NEARISH and anchor.n_alike >= max(4, X.shape[0] / 10)):
-        return RowsKind("time", len(y), anchor=anchor)
-    return RowsKind("table", len(y))
+        return RowsKind("time", len(y), anchor=anchor, rival=None if anchor.error < CLEAR else levels)
+    return levels
 
 
 # -- series ------------------------------------------------------------------------------------------------------------

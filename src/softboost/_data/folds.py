@@ -11,12 +11,33 @@ from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit, 
 
 from .checks import check_integer
 
-__all__ = ["make_folds"]
+__all__ = ["Folds", "make_folds"]
 
 Array = NDArray[Any]
 MAX_ROWS_FOR_FOLDS = 5000
 MAX_TRAINING_ROWS = 2**15  # of the single hold-out split used beyond MAX_ROWS_FOR_FOLDS
 FORWARD_START = 0.4  # share of the rows before the first validation block of forward validation
+
+
+class Folds:
+    """Folds of one fit: as the user set them, else in the order that suits the rows; each set is made once.
+
+    Parameters are those of :func:`make_folds`; ``shuffle="auto"`` leaves the order open.
+    """
+
+    def __init__(self, cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> None:
+        self.cv, self.shuffle, self.seed = cv, shuffle, seed
+        self.rows = X, y, kept
+        self._made: dict[Any, list[tuple[Array, Array]]] = {}
+
+    def in_order(self, forward: bool) -> list[tuple[Array, Array]]:
+        """Folds in time order if ``forward``, else contiguous blocks, where the user has left that open."""
+        shuffle = self.shuffle if self.shuffle != "auto" else (False if forward else "blocks")
+        order_counts = self.cv is None or isinstance(self.cv, (int, np.integer))
+        key = shuffle if order_counts else None  # a splitter has its own order, and may be read only once
+        if key not in self._made:
+            self._made[key] = make_folds(self.cv, shuffle, *self.rows, self.seed)
+        return self._made[key]
 
 
 def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
