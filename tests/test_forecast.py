@@ -283,7 +283,10 @@ def test_static_text_tells_groups_apart():
 BAD = [
     (lambda d: d.drop(columns="y"), r"df has no column \['y'\]; it has"),
     (lambda d: pd.concat([d, d.iloc[[7]]]), r"rows 7 and 180 are both series 's0' at ds=2015-08-01"),
-    (lambda d: d.drop(index=70), r"series 's1' goes from 2015-10-01 .*row 69.* to 2015-12-01 .*row 70.*2015-11-01"),
+    (
+        lambda d: d.drop(index=70),
+        r"'s1' has a gap: .*2015-10-01 \(row 69\) to 2015-12-01 \(row 70\).*2015-11-01",
+    ),
     (lambda d: d.assign(y=d["y"].where(d.index != 65)), r"'y' holds nan in row 65 \(series 's1', ds=2015-06-01"),
     (lambda d: d.assign(y=d["y"].where(d.index != 3, np.inf)), r"'y' holds inf in row 3"),
     (
@@ -459,7 +462,7 @@ def test_update_refuses_known_and_earlier_rows():
         forecaster.update(df[-1:])
     with pytest.raises(ValueError, match="new rows before its first known one"):
         forecaster.update(df[:10])
-    with pytest.raises(TypeError, match="come as polars, but the model was fitted on pandas"):
+    with pytest.raises(TypeError, match="new rows are a polars frame, but the model was fitted on pandas"):
         forecaster.update(pl.from_pandas(df[-1:]))
 
 

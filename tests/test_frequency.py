@@ -8,7 +8,8 @@ from numpy.testing import assert_array_equal
 from sklearn.linear_model import Ridge
 
 from softboost.forecast import Forecaster
-from softboost.forecast._frame import Names, infer_freq
+from softboost.forecast._frame import infer_freq
+from softboost.forecast._frame_forms import Names
 from softboost.forecast._frequency import guess_frequency
 
 FREQUENCIES = ["h", "D", "B", "W-MON", "MS", "ME", "QS-JAN", "YS-JAN"]

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from softboost.forecast import Backtest, Differences, Forecaster
-from softboost.forecast._frame import Names, infer_freq
+from softboost.forecast._frame import infer_freq
+from softboost.forecast._frame_forms import Names
 from softboost.report import Page, line_chart
 
 from .console import short_number, text_table

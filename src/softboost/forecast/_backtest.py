@@ -31,18 +31,18 @@ class Backtest:
         Squared errors; NaN where a series has no such origin or no known target.
     fallback : dict
         Id of every series that was too short when the model was first fitted, and what forecast it.
-    choice : ForecastChoice or None
+    choice : ForecastChoice or None, default=None
         Weights and errors of the candidates at the first origin.
-    rivals : dict of str to ndarray of shape (n_series, n_windows, h)
+    rivals : dict of str to ndarray of shape (n_series, n_windows, h), default={}
         Squared errors of the last value ("naive"), the last season ("seasonal_naive", if there is a season) and the
         smoothing bank ("smoothing") at the same origins.
-    scales : ndarray of shape (n_series,) or None
+    scales : ndarray of shape (n_series,) or None, default=None
         Mean absolute one-step change of each series before its first origin; errors are divided by it in ``mase``.
-    ids : list
+    ids : list, default=[]
         Ids of the series, in the order of ``losses``.
-    names : tuple of str
+    names : tuple of str, default=("unique_id", "ds", "y", "SoftBoostRegressor")
         Columns of ``forecasts`` with the id, the time, the target and the forecast.
-    levels : tuple of float
+    levels : tuple of float, default=()
         Levels of the intervals.
 
     Examples

@@ -26,7 +26,8 @@ from ._distributed import as_local, fit_on_engine, roll_on_engine
 from ._fallback import fallback_name, too_short
 from ._features import DateFeature, FeatureChooser, Features, season_of
 from ._fitted import FitMany, Fitted
-from ._frame import LongFrame, Names, add_columns, concatenate, infer_freq, read_future, read_long, take
+from ._frame import LongFrame, add_columns, concatenate, infer_freq, read_future, read_long, take
+from ._frame_forms import Names, as_long, long_with_freq
 from ._intervals import check_levels
 from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
@@ -56,9 +57,10 @@ class Forecaster(BaseEstimator):
     ``target_transforms``, ``scope``, ``strategy="direct"``) leave the regressions alone, unless ``candidates`` says
     otherwise.
 
-    A frame has one row for each series and time, with columns ``unique_id``, ``ds`` and ``y``; further columns are
-    static (they never change within a series) or exogenous (their future is passed to :meth:`predict`). pandas and
-    polars are taken, and the answer is of the same kind.
+    A frame has one row for each series and time, with columns ``unique_id``, ``ds`` and ``y``. A single series needs no
+    ``unique_id``, and a pandas frame may have ids and dates in its index. Further columns are static (constant within
+    each series) or exogenous (their future is passed to :meth:`predict`). Answers are frames of the same library,
+    pandas or polars.
 
     Parameters
     ----------
@@ -249,7 +251,7 @@ class Forecaster(BaseEstimator):
         """
         check_is_fitted(self, "fitted_")
         old = self.frame_
-        frame = self._read(concatenate(old.native, df), old)
+        frame = self._read(df, old)
         number = {name: i for i, name in enumerate(old.id_list())}
         places = np.array([number.get(name, -1) for name in frame.id_list()])
         _refuse_earlier_rows(old, frame, places)
@@ -425,10 +427,15 @@ class Forecaster(BaseEstimator):
 
     def _read(self, df: Any, old: LongFrame | None = None) -> LongFrame:
         names = Names(self.id_col, self.time_col, self.target_col)
-        df = as_local(df)
         if old is not None:
+            df = concatenate(old.native, as_long(as_local(df), names))
             return read_long(df, old.freq, names, static=old.static, gaps=self.gaps, categories=old.categories)
-        freq = infer_freq(df, names) if self.freq is None else self.freq
+        df, of_periods = long_with_freq(as_local(df), names)
+        if of_periods is not None and self.freq is not None and season_of(self.freq) != season_of(of_periods):
+            raise ValueError(
+                f"freq={self.freq!r} contradicts the periods of column {self.time_col!r}: use {of_periods!r}"
+            )
+        freq = of_periods or (infer_freq(df, names) if self.freq is None else self.freq)
         return read_long(df, freq, names, static=self.static_features, gaps=self.gaps)
 
     def _stated_seasons(self) -> tuple[int, ...] | None:

@@ -1,6 +1,6 @@
-"""Long frames of pandas and polars in and out.
+"""Reads and writes long frames of pandas and polars.
 
-A frame has a row for each series and time. It is checked here, and every complaint names the row.
+A frame has one row for each series and time. Checks are made here; every error message names the row.
 """
 
 from __future__ import annotations
@@ -18,26 +18,18 @@ from utilsforecast.validation import ensure_time_dtype, validate_freq
 
 from softboost._data.categories import as_text, frequent, indicators
 
+from ._frame_forms import Names, as_long, is_frame
 from ._frequency import guess_frequency, polars_word
 from ._panel import Array, Future, Panel
 
-__all__ = ["LongFrame", "Names", "add_columns", "concatenate", "infer_freq", "read_future", "read_long", "take"]
+__all__ = ["LongFrame", "add_columns", "concatenate", "infer_freq", "read_future", "read_long", "take"]
 
 Categories = dict[str, list[str]]
 
 
-@dataclass(frozen=True)
-class Names:
-    """Columns of a long frame."""
-
-    id: str = "unique_id"
-    time: str = "ds"
-    target: str = "y"
-
-
 @dataclass
 class LongFrame:
-    """A checked frame: sorted, with its series as arrays.
+    """A checked and sorted frame, with its series as arrays.
 
     Attributes
     ----------
@@ -47,11 +39,11 @@ class LongFrame:
         One id for each series, in the order of the panel.
     panel : Panel
     exog, static : list of str
-        Columns of the frame that are known ahead, and those that never change within a series.
+        Columns whose future is known, and columns that are constant within each series.
     categories : dict of str to list of str
-        Values, each with a 0/1 column, of columns that are no numbers.
+        Categories of each column that is not numeric; each category has a 0/1 column.
     cut : bool
-        Whether only the last rows are here, those that forecasts start from.
+        Whether the frame holds only the last rows of each series, as it does after loading from a file.
     """
 
     native: Any
@@ -96,22 +88,22 @@ class LongFrame:
 
 
 def add_columns(frame: Any, columns: dict[str, Array]) -> Any:
-    """The frame with columns of numbers behind the others."""
+    """The frame with numeric columns appended."""
     for name, values in columns.items():
         frame = ufp.assign_columns(frame, name, values)
     return frame
 
 
 def take(frame: Any, rows: Array) -> Any:
-    """These rows of a frame, numbered anew."""
+    """These rows of a frame, with a new index."""
     return ufp.drop_index_if_pandas(ufp.take_rows(frame, rows))
 
 
 def concatenate(first: Any, second: Any) -> Any:
-    """Rows of two frames of one kind; columns in the order of the first."""
+    """Rows of two frames of the same library, with the columns of the first."""
     if type(first) is not type(second):
         new, old = (type(frame).__module__.split(".")[0] for frame in (second, first))
-        raise TypeError(f"new rows come as {new}, but the model was fitted on {old}; use one kind")
+        raise TypeError(f"new rows are a {new} frame, but the model was fitted on {old}; use the same library")
     missing = [c for c in first.columns if c not in second.columns]
     if missing:
         raise ValueError(f"new rows lack the columns {missing}, which the model was fitted with")
@@ -119,7 +111,7 @@ def concatenate(first: Any, second: Any) -> Any:
 
 
 def infer_freq(df: Any, names: Names) -> str | int:
-    """The frequency of the longest series, as pandas or polars (by the kind of frame) write it."""
+    """The frequency of the longest series, in the words of the frame's library."""
     df = _checked_times(_checked_columns(df, names), names.time)
     _refuse_nulls(df, names)
     frame = nw.from_native(df, eager_only=True)
@@ -130,7 +122,7 @@ def infer_freq(df: Any, names: Names) -> str | int:
     found = guess_frequency(np.sort(native[names.time].to_numpy()))
     if found is None:
         raise ValueError(
-            f"freq cannot be told from the longest series, {longest!r}, which has a single row; pass it, "
+            f"freq cannot be inferred: the longest series, {longest!r}, has a single row; pass it, "
             "e.g. freq='D', 'MS' or 'QS' for pandas, '1d', '1mo' or '1q' for polars, 1 for integers"
         )
     return found if isinstance(found, int) or isinstance(df, pd.DataFrame) else polars_word(found)
@@ -149,12 +141,12 @@ def read_long(
     categories: Categories | None = None,
     add_times: bool = True,
 ) -> LongFrame:
-    """Check a long frame and take it apart.
+    """Check a long frame and convert it to arrays.
 
-    ``gaps`` is "raise", "interpolate" or "forward": what to do about times without a row and values that are missing.
-    ``static`` None takes the columns that never change within a series. ``categories`` are those of an earlier frame.
-    ``add_times=False`` refuses times without a row whatever ``gaps`` says: rows from a file have been filled before,
-    and two times far apart must not become millions of rows.
+    ``gaps`` is "raise", "interpolate" or "forward" and applies to missing times and values. With ``static=None``,
+    columns that are constant within each series are static. ``categories`` are those of an earlier frame.
+    ``add_times=False`` rejects missing times whatever ``gaps`` is: rows from a file have no gaps, and two distant times
+    must not become millions of rows.
     """
     df = _checked_times(_checked_columns(df, names), names.time)
     _refuse_nulls(df, names)
@@ -164,7 +156,7 @@ def read_long(
     df = ufp.drop_index_if_pandas(df if order is None else ufp.take_rows(df, order))
     if gaps != "raise" and add_times:
         _check_times(df, freq, names, original, gaps_too=False)
-        df = fill_gaps(df, freq, end="per_serie", id_col=names.id, time_col=names.time)
+        df = _with_all_times(df, freq, names, original)
         original = np.arange(len(df))
     _check_times(df, freq, names, original)
     y = _target(df, names, original, gaps)
@@ -181,15 +173,15 @@ def read_long(
 
 
 def _starts(df: Any, names: Names) -> Array:
-    """First row of every series, and the number of rows behind them."""
+    """First row of every series, and the number of rows at the end."""
     counts = ufp.counts_by_id(df, names.id)["counts"].to_numpy()
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _from_first_value(y: Array, indptr: Array) -> Array:
-    """Rows from the first known value of every series on; the last row of one that has none.
+    """Rows from the first known value of every series on; the last row of a series without any.
 
-    What comes before cannot be filled without a look at what comes after.
+    Filling earlier rows would use later values.
     """
     rows = np.arange(len(y))
     known = np.where(np.isnan(y), len(y), rows)
@@ -198,10 +190,10 @@ def _from_first_value(y: Array, indptr: Array) -> Array:
 
 
 def _checked_columns(df: Any, names: Names) -> Any:
-    try:
-        wide = nw.from_native(df, eager_only=True)
-    except TypeError:
-        raise TypeError(f"df must be a pandas or polars frame, got {type(df).__name__}") from None
+    if not is_frame(df):
+        lazy = "; call collect() first" if type(df).__name__ == "LazyFrame" else ""
+        raise TypeError(f"df must be a pandas or polars frame, got {type(df).__name__}{lazy}")
+    wide = nw.from_native(df, eager_only=True)
     missing = [c for c in (names.id, names.time, names.target) if c not in wide.columns]
     if missing:
         raise ValueError(
@@ -217,7 +209,7 @@ def _checked_columns(df: Any, names: Names) -> Any:
 
 
 def _checked_times(df: Any, name: str) -> Any:
-    """The frame with its times as dates or whole numbers; whole numbers stored as floats are taken as such."""
+    """The frame with its times as dates or integers; floats without a fraction become integers."""
     column = nw.from_native(df, eager_only=True).get_column(name)
     if column.dtype.is_float():
         values = column.to_numpy()
@@ -225,19 +217,31 @@ def _checked_times(df: Any, name: str) -> Any:
         if odd.any():
             row = int(np.argmax(odd))
             raise ValueError(
-                f"column {name!r} must hold dates or whole numbers, but row {row} holds {values[row]}; "
-                "turn it into dates (pandas.to_datetime), or count the times"
+                f"column {name!r} must hold dates or integers, but row {row} holds {values[row]}; "
+                "convert it to dates (pandas.to_datetime), or number the times"
             )
         return ufp.assign_columns(df, name, column.cast(nw.Int64).to_native())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that the format of texts, which are no dates, is not known
+            warnings.simplefilter("ignore", UserWarning)  # pandas warns about text in an unknown format
             return ensure_time_dtype(df, name)
     except ValueError:
+        early = _early_dates(column)
+        if early is not None:
+            return ufp.assign_columns(df, name, early)
         raise ValueError(
-            f"column {name!r} must hold dates or whole numbers, but has dtype {column.dtype}{_first_no_date(column)}; "
-            "turn it into dates (pandas.to_datetime)"
+            f"column {name!r} must hold dates or integers, but has dtype {column.dtype}{_first_no_date(column)}; "
+            "convert it to dates (pandas.to_datetime)"
         ) from None
+
+
+def _early_dates(column: nw.Series[Any]) -> Array | None:
+    """Dates before 1678, as objects or ISO text, which pandas 2 refuses; None for anything else."""
+    try:
+        dates = np.array(column.to_list(), dtype="datetime64[s]")
+    except (TypeError, ValueError):
+        return None
+    return None if np.isnat(dates).any() else dates
 
 
 def _first_no_date(column: nw.Series[Any]) -> str:
@@ -265,12 +269,12 @@ def _refuse_nulls(df: Any, names: Names) -> None:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether polars' own code gave up, as older versions do where times overflow; no Exception, but no end either."""
+    """Whether this is a panic of polars, which older versions raise on overflowing times; it is not an Exception."""
     return type(error).__name__ == "PanicException"
 
 
 def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_too: bool = True) -> None:
-    """No time twice, and none left out, within a series."""
+    """Check that no time is repeated or missing within a series."""
     frame = nw.from_native(df, eager_only=True)
     ids = frame.get_column(names.id)
     same = (ids[1:].to_numpy() == ids[:-1].to_numpy()) if len(ids) > 1 else np.zeros(0, dtype=bool)
@@ -281,31 +285,81 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
         row = int(np.argmax(twice))
         raise ValueError(
             f"rows {original[row]} and {original[row + 1]} are both series {ids[row]!r} at {names.time}={times[row]}; "
-            "keep one of them, or sum them up"
+            "keep one of them, or add them up"
         )
+    if not gaps_too:
+        return
     try:
         expected = _clock(ufp.offset_times(times, freq, 1))
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise ValueError(f"{names.time} holds times that are too far out to go on from by freq={freq!r}") from None
+        raise ValueError(f"{names.time} contains times that cannot be advanced by freq={freq!r}") from None
     gap = same & (now[1:] != expected[:-1])
-    if gaps_too and gap.any():
-        row = int(np.argmax(gap))
+    if not gap.any():
+        return
+    row = int(np.argmax(gap))
+    step = (
+        f"from {_shown(now[row])} (row {original[row]}) to {_shown(now[row + 1])} (row {original[row + 1]}), but "
+        f"freq={freq!r} expects {_shown(expected[row])}"
+    )
+    if 2 * gap.sum() > same.sum():
+        found = _word(guess_frequency(np.sort(now[ids.to_numpy() == ids[row]])), df)
+        likely = f"; its times look like freq={found!r}" if found is not None and found != freq else ""
+        raise ValueError(f"most rows do not follow freq={freq!r}: series {ids[row]!r} goes {step}{likely}")
+    if _reaches(take(times, np.array([row])), freq, now[row + 1]):
         raise ValueError(
-            f"series {ids[row]!r} goes from {times[row]} (row {original[row]}) to {times[row + 1]} (row "
-            f"{original[row + 1]}), but freq={freq!r} expects {_shown(expected[row])} next; correct freq, add the "
-            "missing rows, or set gaps='interpolate' or gaps='forward'"
+            f"series {ids[row]!r} has a gap: it goes {step}. Set gaps='interpolate' or gaps='forward' to accept gaps, "
+            "or add the missing rows"
         )
+    raise ValueError(f"series {ids[row]!r} has an irregular time: it goes {step}; correct the time")
+
+
+def _reaches(start: Any, freq: str | int, end: Any) -> bool:
+    """Whether steps of ``freq`` lead from a time (a column of one row) to another; gaps beyond 1,000 steps count."""
+    for n_steps in range(1, 1000):
+        reached = _clock(ufp.offset_times(start, freq, n_steps))[0]
+        if reached >= end:
+            return bool(reached == end)
+    return True
+
+
+def _word(freq: str | int | None, df: Any) -> str | int | None:
+    """A frequency in the words of the frame's library; None where it has no word for it."""
+    if not isinstance(freq, str) or isinstance(df, pd.DataFrame):
+        return freq
+    try:
+        return polars_word(freq)
+    except ValueError:
+        return None
+
+
+def _with_all_times(df: Any, freq: str | int, names: Names, original: Array) -> Any:
+    """The frame with a row for every time between the first and the last of each series."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rows that were lost are reported below
+        filled = fill_gaps(df, freq, end="per_serie", id_col=names.id, time_col=names.time)
+    keys = [names.id, names.time]
+    numbered = nw.from_native(df, eager_only=True).select(*keys).with_row_index("_row")
+    lost = numbered.join(nw.from_native(filled, eager_only=True).select(*keys), on=keys, how="anti")
+    if len(lost):
+        row = int(lost.get_column("_row").to_numpy().min())
+        raise ValueError(
+            f"row {original[row]} (series {df[names.id][row]!r}, {names.time}={_shown(_clock(df[names.time])[row])}) "
+            f"cannot be reached from the first time of its series by steps of freq={freq!r}; correct the time or freq"
+        )
+    return filled
 
 
 def _shown(time: Any) -> str:
     """A time as frames show it."""
-    return str(pd.Timestamp(time)) if isinstance(time, np.datetime64) else str(time)
+    if not isinstance(time, np.datetime64):
+        return str(time)
+    return str(time.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
 
 
 def _target(df: Any, names: Names, original: Array, gaps: str) -> Array:
-    """The target as numbers, NaN where a value is missing and may be."""
+    """The target as floats, with NaN for missing values if gaps are accepted."""
     y = nw.from_native(df, eager_only=True).get_column(names.target).cast(nw.Float64).to_numpy()
     y = np.array(y, dtype=np.float64)
     bad = np.isinf(y) if gaps != "raise" else ~np.isfinite(y)
@@ -318,14 +372,17 @@ def _target(df: Any, names: Names, original: Array, gaps: str) -> Array:
 
 
 def _clock(times: Any) -> Array:
-    """Times as integers or as datetime64 of the local clock."""
+    """Times as integers or as datetime64 of the local clock, without time zone."""
     column = nw.from_native(times, series_only=True)
     if column.dtype == nw.Date:
         column = column.cast(nw.Datetime("us"))
     if isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is not None:
         column = column.dt.replace_time_zone(None)
     values = column.to_numpy()
-    return values.astype("datetime64[ns]") if values.dtype.kind == "M" else values.astype(np.int64)
+    if values.dtype.kind != "M":
+        return np.asarray(values.astype(np.int64))
+    # microseconds reach dates before 1678, nanoseconds do not
+    return np.asarray(values if values.dtype == "datetime64[ns]" else values.astype("datetime64[us]"))
 
 
 @dataclass(frozen=True)
@@ -395,7 +452,7 @@ def _matrix(df: Any, columns: list[str], categories: Categories, known: Array | 
             out.append(values)
             continue
         if isinstance(column.dtype, (nw.Datetime, nw.Date, nw.Duration)):
-            raise ValueError(f"column {name!r} holds times; turn it into numbers or drop it")
+            raise ValueError(f"column {name!r} holds times; convert it to numbers or drop it")
         texts = as_text(column.to_list(), missing="")
         if name not in categories:
             seen = texts if known is None else texts[known]
@@ -405,7 +462,7 @@ def _matrix(df: Any, columns: list[str], categories: Categories, known: Array | 
 
 
 def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
-    """Frame of ids and the next ``h`` times, and what ``X_df`` says about them."""
+    """Frame of ids and the next ``h`` times, and their exogenous columns from ``X_df``."""
     future = long.future(h)
     names, n_series = long.names, long.panel.n_series
     times = _clock(future[names.time]).reshape(n_series, h)
@@ -413,8 +470,8 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
         return future, Future(times, np.empty((n_series, h, 0)))
     if X_df is None:
         raise ValueError(
-            f"the model was fitted with {long.exog}, which change in time; pass their future as X_df, or leave them "
-            "out of the frame that is fitted"
+            f"the model was fitted with {long.exog}, which change in time; pass their future as X_df, or drop them "
+            "from the frame before fitting"
         )
     joined = _join(future, X_df, names, long.exog)
     exog = _matrix(joined, long.exog, long.categories)
@@ -423,6 +480,7 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
 
 def _join(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any:
     left = nw.from_native(future, eager_only=True).with_row_index("_row")
+    X_df = as_long(X_df, names)
     right = nw.from_native(X_df, eager_only=True)
     missing = [c for c in [names.id, names.time, *columns] if c not in right.columns]
     if missing:

@@ -12,15 +12,17 @@ import utilsforecast.processing as ufp
 from softboost._file.codecs.settings import conforms
 from softboost._file.values import Fields
 
-from ._frame import LongFrame, Names, is_panic, read_long, take
+from ._frame import LongFrame, is_panic, read_long, take
 from ._frame_columns import PLAIN, frame_of_columns, kind_of_frame, plain_columns
+from ._frame_forms import Names
 from ._panel import Array, ranges
 
 __all__ = ["last_rows", "pack_rows", "unpack_rows"]
 
 ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*|[+-]\d\d:\d\d")
 UNITS = ("s", "ms", "us", "ns")
-FARTHEST = (2**63 - 1) // 10**3 - 86_400 * 10**6  # microseconds: a day within what 64 bits of nanoseconds hold
+DAY = 86_400 * 10**6  # microseconds
+FARTHEST = {True: 2**63 - 1 - 1000 * DAY, False: 719_000 * DAY}  # in nanoseconds, and in microseconds: year 1 to 3938
 
 
 def last_rows(frame: LongFrame, n_rows: Array) -> Array:
@@ -95,7 +97,7 @@ def _check_column(f: Fields, column: Any) -> int:
     if dtype in ("Datetime", "Date"):
         if unit not in UNITS or (zone and not ZONE.fullmatch(zone)):
             raise inner.error(f"{name!r:.80} counts time in {unit!r:.80} of the zone {zone!r:.80}")
-        _check_values(inner, name, values, FARTHEST * (1000 if unit == "ns" else 1), signed=True)
+        _check_values(inner, name, values, FARTHEST[unit == "ns"], signed=True)
     elif kind == "i":
         bits = int(dtype.lstrip("UInt"))
         _check_values(inner, name, values, 2 ** (bits - 1 if dtype[0] == "I" else min(bits, 63)) - 1, dtype[0] == "I")
