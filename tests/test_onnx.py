@@ -106,7 +106,7 @@ def test_agrees_far_outside_where_predictions_are_bounded():
     assert_agrees(model, one, y)
 
 
-def test_agrees_for_a_wandering_series():
+def test_agrees_for_a_non_stationary_series():
     """The bounds of an anchored model are relative to the last value."""
     rng = np.random.default_rng(2)
     walk = np.cumsum(rng.normal(size=130)) + 50

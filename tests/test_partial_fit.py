@@ -275,7 +275,7 @@ def test_a_batch_corrects_as_its_rows_one_by_one():
     assert np.mean((y - corrected) ** 2) < 0.8 * np.mean(y**2)
 
 
-def wandering_series(size, seed=3, n=120, n_lags=6):
+def random_walk_lags(size, seed=3, n=120, n_lags=6):
     """Lags and next value of a random walk whose steps have the given size."""
     values = np.cumsum(size * np.random.default_rng(seed).normal(size=n))
     windows = np.lib.stride_tricks.sliding_window_view(values, n_lags + 1)
@@ -285,16 +285,16 @@ def wandering_series(size, seed=3, n=120, n_lags=6):
 @pytest.mark.parametrize("start", ["fit", "partial_fit"])
 @pytest.mark.parametrize("n_new", [3, 114])  # corrected, and refitted
 def test_changes_of_earlier_rows_still_bound_predicted_changes(start, n_new):
-    X, y = wandering_series(1.0)
+    X, y = random_walk_lags(1.0)
     model = getattr(SoftBoostRegressor(), start)(X, y)
     assert model.members_[0].anchor.column == 0
     low, high = (bound.copy() for bound in model._fitted.raw_bounds)
-    quiet_X, quiet_y = wandering_series(0.05, seed=4)
+    quiet_X, quiet_y = random_walk_lags(0.05, seed=6)
     model.partial_fit(quiet_X[:n_new], quiet_y[:n_new])
     assert model.members_[0].anchor.column == 0
     assert np.all(model._fitted.raw_bounds[0] <= low)
     assert np.all(model._fitted.raw_bounds[1] >= high)
-    loud_X, loud_y = wandering_series(5.0, seed=5)
+    loud_X, loud_y = random_walk_lags(5.0, seed=5)
     model.partial_fit(loud_X[:3], loud_y[:3])
     changes = loud_y[:3] - loud_X[:3, 0]
     assert np.all(model._fitted.raw_bounds[0] <= changes.min())
