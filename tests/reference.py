@@ -71,10 +71,14 @@ def tree_gradients(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights,
     return grad_logit @ z.T, grad_logit.sum(axis=1), reach @ grad_output.T, slopes, grad_z
 
 
-def bin_column(values, max_bins=256):
-    """Thresholds between neighbouring distinct values or, if there are too many, between quantiles; and bins."""
+def bin_column(values, max_bins=256, weight=None):
+    """Thresholds between neighbouring distinct values or, if there are too many, between quantiles; and bins.
+
+    Integer weights repeat the values.
+    """
     values = np.asarray(values)
-    ordered, distinct = np.sort(values), np.unique(values)
+    repeated = values if weight is None else np.repeat(values, weight)
+    ordered, distinct = np.sort(repeated), np.unique(values)
 
     def midpoint(a, b):
         middle = a / 2 + b / 2
@@ -85,7 +89,7 @@ def bin_column(values, max_bins=256):
         thresholds = [midpoint(a, b) for a, b in itertools.pairwise(distinct)]
     else:
         for b in range(1, max_bins):
-            rank = b * len(values) // max_bins
+            rank = b * len(ordered) // max_bins
             cut = midpoint(ordered[rank - 1], ordered[rank])
             if cut < ordered[-1] and (not thresholds or cut > thresholds[-1]):
                 thresholds.append(cut)

@@ -91,12 +91,19 @@ def test_small_side_of_a_gate_keeps_its_relative_precision(dtype, rtol):
 
 
 @dtypes
-@given(n_samples=st.integers(1, 60), n_distinct=st.integers(1, 60), max_bins=st.integers(2, 40), seed=seeds)
-def test_bins_match_naive(dtype, rtol, n_samples, n_distinct, max_bins, seed):
+@given(
+    n_samples=st.integers(1, 60),
+    n_distinct=st.integers(1, 60),
+    max_bins=st.integers(2, 40),
+    weighted=st.booleans(),
+    seed=seeds,
+)
+def test_bins_match_naive(dtype, rtol, n_samples, n_distinct, max_bins, weighted, seed):
     rng = np.random.default_rng(seed)
     column = rng.normal(size=n_distinct).astype(dtype)[rng.integers(0, n_distinct, size=n_samples)]
-    got = _kernels.bin_columns(column[None], max_bins)
-    thresholds, bins = reference.bin_column(column, max_bins)
+    weight = rng.integers(1, 5, size=n_samples) if weighted else None
+    got = _kernels.bin_columns(column[None], None if weight is None else weight.astype(dtype), max_bins)
+    thresholds, bins = reference.bin_column(column, max_bins, weight)
     assert_array_equal(got.threshold[0, : len(thresholds)], np.array(thresholds, dtype=dtype))
     assert got.count[0] == len(thresholds) + 1 <= max_bins
     assert_array_equal(got.bins[0], bins)
@@ -116,6 +123,15 @@ def test_bins_hold_equal_shares_of_many_values(n_samples, least, most):
     assert len(counts) == 256
     assert counts.min() >= least
     assert counts.max() <= most
+
+
+def test_bins_of_a_sample_count_a_weight_of_three_as_a_row_three_times():
+    rng = np.random.default_rng(0)
+    column, weight = rng.normal(size=9_000), rng.integers(1, 4, size=9_000)
+    weighted = _kernels.bin_columns(column[None], weight.astype(float))
+    repeated = _kernels.bin_columns(np.repeat(column, weight)[None])
+    assert_array_equal(weighted.threshold, repeated.threshold)
+    assert_array_equal(np.repeat(weighted.bins, weight, axis=1), repeated.bins)
 
 
 def test_bins_of_a_long_column_of_few_values_are_exact():
@@ -459,7 +475,7 @@ def everything(n_threads, dtype=np.float64, n_samples=2100):
     """Results of all kernels on rows that fill several blocks."""
     z, *tree = helpers.random_tree(3, 4, 2, n_samples, dtype, seed=11, linear=True)
     upstream = np.cos(z[:2])
-    bins = _kernels.bin_columns(z, 256, n_threads)
+    bins = _kernels.bin_columns(z, None, 256, n_threads)
     settings = _kernels.greedy_settings(
         depth=2, shallower=True, sharpness=(1.0, 8.0), ridge=(1.0, 0.1), linear_leaves=True, n_extra_columns=1,
         detrended_candidate=True,
@@ -551,7 +567,7 @@ def test_kernels_refuse_shapes_that_do_not_fit():
     with pytest.raises(ValueError, match="gram must have shape"):
         _kernels.lasso_path(np.eye(2), np.ones(3), np.ones(1))
     with pytest.raises(ValueError, match="max_bins must be between 2 and 256"):
-        _kernels.bin_columns(z, 300)
+        _kernels.bin_columns(z, None, 300)
 
 
 def test_kernels_refuse_other_dtypes_and_layouts_instead_of_copying():

@@ -63,8 +63,8 @@ int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
   Data data(kRows);
   auto bin = [&] {
-    kernels().bin_columns(data.x.data(), kColumns, kRows, kMaxBins, 1, nullptr, data.bins.data(), data.count.data(),
-                          data.threshold.data(), data.order.data());
+    kernels().bin_columns(data.x.data(), nullptr, kColumns, kRows, kMaxBins, 1, nullptr, data.bins.data(),
+                          data.count.data(), data.threshold.data(), data.order.data());
   };
   if (name == "bin_columns") {
     count(bin);

@@ -40,7 +40,7 @@ void register_fit(nb::module_& m, const char* bins_name) {
           nb::rv_policy::move);
   m.def(
       "bin_columns",
-      [](In2<T> columns, int max_bins, int n_threads) {
+      [](In2<T> columns, std::optional<In1<T>> weight, int max_bins, int n_threads) {
         Bins<T> out;
         out.n_columns = size(columns.shape(0));
         out.n_samples = size(columns.shape(1));
@@ -49,13 +49,13 @@ void register_fit(nb::module_& m, const char* bins_name) {
         out.threshold.resize(columns.shape(0) * kMaxBins);
         if (out.n_samples <= kMaxSorted) out.order.resize(columns.size());
         run_interruptibly([&](Interrupt* interrupt) {
-          kernels<T>().bin_columns(columns.data(), out.n_columns, out.n_samples, max_bins, n_threads, interrupt,
-                                   out.bins.data(), out.count.data(), out.threshold.data(),
+          kernels<T>().bin_columns(columns.data(), pointer(weight), out.n_columns, out.n_samples, max_bins, n_threads,
+                                   interrupt, out.bins.data(), out.count.data(), out.threshold.data(),
                                    out.order.empty() ? nullptr : out.order.data());
         });
         return out;
       },
-      "columns"_a.noconvert(), "max_bins"_a, "n_threads"_a);
+      "columns"_a.noconvert(), "weight"_a.noconvert().none(), "max_bins"_a, "n_threads"_a);
   m.def(
       "fit_greedy",
       [](In2<T> columns, const Bins<T>& bins, In2<T> target, std::optional<In1<T>> weight,

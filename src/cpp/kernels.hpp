@@ -13,8 +13,8 @@ struct Kernels {
   void (*tree_gradients)(const TreeView<const T>& tree, const T* z, const T* grad_output, int64_t n_samples,
                          int n_threads, T* grad_gate_weights, T* grad_gate_bias, T* grad_leaf_values,
                          T* grad_leaf_weights, T* grad_z);
-  void (*bin_columns)(const T* columns, int64_t n_columns, int64_t n_samples, int64_t max_bins, int n_threads,
-                      Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold, int32_t* order);
+  void (*bin_columns)(const T* columns, const T* weight, int64_t n_columns, int64_t n_samples, int64_t max_bins,
+                      int n_threads, Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold, int32_t* order);
   void (*fit_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
                      int64_t n_outputs, const GreedySettings& settings, int n_threads, Interrupt* interrupt,
                      TreeArrays<T>& out);

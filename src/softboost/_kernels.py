@@ -165,11 +165,16 @@ def tree_gradients(
     return _core.tree_gradients(z, depth, gate_weights, gate_bias, leaf_values, leaf_weights, grad_output, n_threads)
 
 
-def bin_columns(columns: Array, max_bins: int = 256, n_threads: int = 1) -> Any:
-    """Bin each row of ``columns`` (n_columns, n_samples) into at most ``max_bins`` bins; exact for few values."""
+def bin_columns(columns: Array, weight: Array | None = None, max_bins: int = 256, n_threads: int = 1) -> Any:
+    """Bin each row of ``columns`` (n_columns, n_samples) into at most ``max_bins`` bins; exact for few values.
+
+    With more distinct values, the thresholds are quantiles, in which each row counts by its weight (n_samples,).
+    """
     if not 2 <= max_bins <= 256:
         raise ValueError(f"max_bins must be between 2 and 256, got {max_bins}")
-    return _core.bin_columns(columns, max_bins, n_threads)
+    if weight is not None and weight.shape != columns.shape[1:]:
+        raise ValueError(f"weight has shape {weight.shape}, expected {columns.shape[1:]}")
+    return _core.bin_columns(columns, weight, max_bins, n_threads)
 
 
 class GreedyTree(NamedTuple):

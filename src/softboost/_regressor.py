@@ -217,7 +217,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         y : array of shape (n_samples,) or (n_samples, n_outputs)
             One target, or several targets that share their trees.
         sample_weight : array of shape (n_samples,), default=None
-            Sample weights. Weight 2 is equivalent to repeating the row, weight 0 to removing it.
+            Sample weights. Weight 2 is equivalent to repeating the row, weight 0 to removing it. Folds and the
+            validation rows of early stopping are counted in rows.
         eval_set : tuple (X, y), or list of one, default=None
             Validation rows whose loss is recorded after every round; used for early stopping.
 
@@ -302,15 +303,14 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _refitted(self, task: Task, before: FittedModel, recent: Recent) -> FittedModel | None:
         """The model refitted to the stored rows; None if it must predict better than the old model and does not."""
-        n = recent.n_rows
-        judged = n - n // 4
         if recent.doubted:
-            first = task.of_rows(recent.X[:judged], recent.y[:judged], recent.weight[:judged], self.loss)
-            trial = self._fit_task(first, None)
-            raw = trial.ensemble.raw_prediction(recent.X[judged:], task.n_threads)
-            raw = trial.bounded(raw, recent.X[judged:])
-            trial_loss = task.loss.loss(recent.y[judged:].T, raw.T).mean(axis=0)
-            if not np.average(trial_loss - recent.loss[judged:], weights=recent.weight[judged:]) < 0:
+            train, held = recent.split()
+            first, last = train > 0, held > 0
+            trial = self._fit_task(task.of_rows(recent.X[first], recent.y[first], train[first], self.loss), None)
+            raw = trial.ensemble.raw_prediction(recent.X[last], task.n_threads)
+            raw = trial.bounded(raw, recent.X[last])
+            trial_loss = task.loss.loss(recent.y[last].T, raw.T).mean(axis=0)
+            if not np.average(trial_loss - recent.loss[last], weights=held[last]) < 0:
                 return None
         rows = task.of_rows(recent.X, recent.y, recent.weight, self.loss)
         fitted = self._fit_task(rows, None)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 __all__ = [
     "LOSSES",
@@ -33,7 +34,7 @@ __all__ = [
 Array = NDArray[Any]
 
 
-def _weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
+def weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
     """Smallest value at which the cumulative weight reaches the share q; the midpoint if there is an interval."""
     order = np.argsort(values, kind="stable")
     values = values[order]
@@ -44,6 +45,13 @@ def _weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
     low = int(np.searchsorted(cumulated, goal - slack))
     high = min(int(np.searchsorted(cumulated, goal + slack, side="right")), len(values) - 1)
     return float(0.5 * (values[low] + values[high]))
+
+
+def weighted_mean(values: Array, weight: Array | None) -> float:
+    """Mean over all elements of values (..., n_samples), rows weighted by weight (n_samples,)."""
+    if weight is None:
+        return float(values.mean())
+    return float(np.average(values.reshape(-1, values.shape[-1]).mean(axis=0), weights=weight))
 
 
 class Loss:
@@ -111,7 +119,7 @@ class Loss:
         """
         raise NotImplementedError
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
         """Positive curvature of a quadratic approximation of the loss at the raw prediction.
 
         The default is the difference quotient of the gradient, or the slope of the line from the gradient to zero at y
@@ -123,6 +131,8 @@ class Loss:
             Targets, of any shape.
         raw_prediction : ndarray of the same shape
             Sum of the trees before the inverse link.
+        weight : ndarray of shape (n_samples,) or None, default=None
+            Sample weights, for the means over all samples that limit the curvature; None weights all rows equally.
 
         Returns
         -------
@@ -133,10 +143,28 @@ class Loss:
         h = 1e-5 * (1.0 + np.abs(raw))
         second = (self.gradient(y, raw + h) - self.gradient(y, raw - h)) / (2.0 * h)
         away = raw - y
-        secant = self.gradient(y, raw) * np.sign(away) / np.maximum(np.abs(away), 1e-3 * (1e-12 + np.abs(away).mean()))
+        nearest = 1e-3 * (1e-12 + weighted_mean(np.abs(away), weight))
+        secant = self.gradient(y, raw) * np.sign(away) / np.maximum(np.abs(away), nearest)
         steepest = np.maximum(np.where(np.isfinite(second), second, 0.0), secant)
-        floor = max(1e-6 * float(np.abs(steepest).mean()), 1e-12)
+        floor = max(1e-6 * weighted_mean(np.abs(steepest), weight), 1e-12)
         return np.maximum(steepest, floor).astype(raw_prediction.dtype)
+
+    def quadratic(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> tuple[Array, Array]:
+        """Gradient and curvature of the quadratic approximation with which the leaves are refitted.
+
+        Losses with a kink return the gradient of a smoothed loss, so that a sample close to the kink does not jump
+        from one side to the other because of rounding.
+
+        Parameters
+        ----------
+        y_true, raw_prediction, weight
+            As in :meth:`curvature`.
+
+        Returns
+        -------
+        gradient, curvature : ndarray of the same shape
+        """
+        return self.gradient(y_true, raw_prediction), self.curvature(y_true, raw_prediction, weight)
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
         """Constant raw prediction that minimises the loss, computed by damped Newton steps.
@@ -165,13 +193,13 @@ class Loss:
         for _ in range(50):
             at = np.full_like(y_true, raw)
             gradient = float(np.sum(weight * self.gradient(y_true, at)))
-            step = gradient / max(float(np.sum(weight * self.curvature(y_true, at))), 1e-300)
+            step = gradient / max(float(np.sum(weight * self.curvature(y_true, at, weight))), 1e-300)
             while abs(step) > 1e-13 * (1.0 + abs(raw)) and not cost(raw - step) < value:
                 step /= 2.0
             if abs(step) <= 1e-13 * (1.0 + abs(raw)):
                 break
             raw, value = raw - step, cost(raw - step)
-        return raw
+        return _root(lambda c: float(np.sum(weight * self.gradient(y_true, np.full_like(y_true, c)))), raw)
 
     def inverse_link(self, raw_prediction: Array) -> Array:
         """Prediction in the units of y.
@@ -187,7 +215,7 @@ class Loss:
         """
         return raw_prediction
 
-    def rescaled(self, y_true: Array, scale: float) -> Loss:
+    def rescaled(self, y_true: Array, scale: float, weight: Array | None = None) -> Loss:
         """The equivalent loss for y divided by ``scale``; also sets parameters that depend on the data.
 
         Parameters
@@ -196,6 +224,8 @@ class Loss:
             Targets before the division; parameters that are None are estimated from them.
         scale : float
             The divisor.
+        weight : ndarray of shape (n_samples,) or None, default=None
+            Sample weights; None weights all rows equally.
 
         Returns
         -------
@@ -227,6 +257,19 @@ class Loss:
         mean : float
         """
         return float(np.average(self.loss(y_true, raw_prediction).mean(axis=0), weights=weight))
+
+
+def _root(slope: Callable[[float], float], near: float) -> float:
+    """The zero of an increasing function next to a point; the point if there is none.
+
+    Costs determine a minimum only to half of the digits, their slope determines it to all of them.
+    """
+    reach = 1e-9 * (1.0 + abs(near))
+    for _ in range(4):
+        if slope(near - reach) < 0 < slope(near + reach):
+            return float(brentq(slope, near - reach, near + reach, xtol=1e-15 * (1.0 + abs(near)), disp=False))
+        reach *= 100.0
+    return near
 
 
 class SquaredError(Loss):
@@ -270,19 +313,39 @@ class AbsoluteError(Loss):
         return np.abs(y_true - raw_prediction)
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
-        return np.sign(raw_prediction - y_true)
+        return _sign(y_true, raw_prediction)
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
-        return 1.0 / _distance(y_true, raw_prediction)
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
+        return 1.0 / _distance(y_true, raw_prediction, weight)
+
+    def quadratic(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> tuple[Array, Array]:
+        curvature = self.curvature(y_true, raw_prediction, weight)
+        return curvature * (raw_prediction - y_true), curvature
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
-        return _weighted_quantile(y_true, weight, 0.5)
+        return weighted_quantile(y_true, weight, 0.5)
 
 
-def _distance(y_true: Array, raw_prediction: Array) -> Array:
-    """|y - f| with a positive minimum, because the curvature of the approximation is infinite at zero."""
+def _sign(y_true: Array, raw_prediction: Array) -> Array:
+    """Sign of f - y; 0 if they are equal up to rounding, because a fit that interpolates a row rounds either way."""
+    above = raw_prediction - y_true
+    rounding = 1e-12 if above.dtype == np.float64 else 1e-6
+    equal = np.abs(above) <= rounding * np.abs(y_true).max(initial=0.0)
+    return np.where(equal, 0.0, np.sign(above)).astype(above.dtype)
+
+
+def _distance(y_true: Array, raw_prediction: Array, weight: Array | None) -> Array:
+    """|y - f| with a positive minimum, because the curvature of the approximation is infinite at zero.
+
+    The minimum is a tenth of the median distance, or the distance of the nearest 5% of the rows if that is less. With a
+    much smaller one, the few rows next to the prediction would determine the leaves, and rounding errors would grow
+    from round to round.
+    """
     distance = np.abs(y_true - raw_prediction)
-    return np.maximum(distance, 1e-3 * max(float(distance.mean()), 1e-30))
+    own = None if weight is None else np.broadcast_to(weight, distance.shape).ravel()
+    near, middle = (weighted_quantile(distance.ravel(), own, q) for q in (0.05, 0.5))
+    least = 1e-3 * weighted_mean(distance, weight)  # most rows may be fitted exactly
+    return np.maximum(distance, max(min(near, 0.1 * middle), least, 1e-30))
 
 
 class Quantile(Loss):
@@ -319,14 +382,18 @@ class Quantile(Loss):
         return np.maximum(self.quantile * above, (self.quantile - 1.0) * above)
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
-        sign = np.sign(raw_prediction - y_true)
+        sign = _sign(y_true, raw_prediction)
         return np.where(sign < 0, -self.quantile, np.where(sign > 0, 1.0 - self.quantile, 0.0)).astype(sign.dtype)
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
-        return 0.5 / _distance(y_true, raw_prediction)
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
+        return 0.5 / _distance(y_true, raw_prediction, weight)
+
+    def quadratic(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> tuple[Array, Array]:
+        curvature = self.curvature(y_true, raw_prediction, weight)
+        return 0.5 - self.quantile + curvature * (raw_prediction - y_true), curvature
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
-        return _weighted_quantile(y_true, weight, self.quantile)
+        return weighted_quantile(y_true, weight, self.quantile)
 
 
 class Huber(Loss):
@@ -368,19 +435,24 @@ class Huber(Loss):
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         return np.clip(raw_prediction - y_true, -self._delta(), self._delta())
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
         return self._delta() / np.maximum(np.abs(y_true - raw_prediction), self._delta())
 
-    def rescaled(self, y_true: Array, scale: float) -> Loss:
-        delta = self.delta if self.delta is not None else 1.345 * _robust_scale(y_true)
+    def rescaled(self, y_true: Array, scale: float, weight: Array | None = None) -> Loss:
+        delta = self.delta if self.delta is not None else 1.345 * _robust_scale(y_true, weight)
         return Huber(delta / scale, self.refit_leaves)
 
 
-def _robust_scale(y_true: Array) -> float:
+def _robust_scale(y_true: Array, weight: Array | None) -> float:
     """Median absolute deviation, scaled to a normal distribution; the standard deviation if it is zero."""
-    deviation = np.abs(y_true - np.median(y_true, axis=-1, keepdims=True))
-    scale = 1.4826 * float(np.median(deviation))
-    return scale if scale > 0 else max(float(np.std(y_true)), 1e-30)
+    rows = np.atleast_2d(y_true)
+    median = np.array([weighted_quantile(row, weight, 0.5) for row in rows])
+    own = None if weight is None else np.tile(weight, len(rows))
+    scale = 1.4826 * weighted_quantile(np.abs(rows - median[:, None]).ravel(), own, 0.5)
+    if scale > 0:
+        return scale
+    mean = weighted_mean(rows, weight)
+    return max(float(np.sqrt(weighted_mean((rows - mean) ** 2, weight))), 1e-30)
 
 
 class LogCosh(Loss):
@@ -419,12 +491,12 @@ class LogCosh(Loss):
         scale, t = self._scaled(y_true, raw_prediction)
         return scale * np.tanh(t)
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
         t = np.maximum(np.abs(self._scaled(y_true, raw_prediction)[1]), 1e-6)
         return np.tanh(t) / t
 
-    def rescaled(self, y_true: Array, scale: float) -> Loss:
-        return LogCosh((self.scale if self.scale is not None else _robust_scale(y_true)) / scale)
+    def rescaled(self, y_true: Array, scale: float, weight: Array | None = None) -> Loss:
+        return LogCosh((self.scale if self.scale is not None else _robust_scale(y_true, weight)) / scale)
 
 
 class _LogLinkLoss(Loss):
@@ -470,7 +542,7 @@ class Poisson(_LogLinkLoss):
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         return np.exp(_clipped(raw_prediction)) - y_true
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
         return np.maximum(np.exp(_clipped(raw_prediction)), 0.5 * y_true)  # limits Newton steps to two
 
     def check_target(self, y_true: Array) -> None:
@@ -500,7 +572,7 @@ class Gamma(_LogLinkLoss):
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         return 1.0 - y_true * np.exp(-_clipped(raw_prediction))
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
         return np.maximum(y_true * np.exp(-_clipped(raw_prediction)), 0.5)
 
     def check_target(self, y_true: Array) -> None:
@@ -543,7 +615,7 @@ class Tweedie(_LogLinkLoss):
         first, second = self._terms(y_true, raw_prediction)
         return second - first
 
-    def curvature(self, y_true: Array, raw_prediction: Array) -> Array:
+    def curvature(self, y_true: Array, raw_prediction: Array, weight: Array | None = None) -> Array:
         first, second = self._terms(y_true, raw_prediction)
         return (2.0 - self.power) * second + (self.power - 1.0) * first
 

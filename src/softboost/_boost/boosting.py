@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost import _kernels
-from softboost.losses import Loss, SquaredError
+from softboost.losses import Loss, SquaredError, weighted_mean
 from softboost.transforms import Transform
 
 from .greedy import GreedyTrees
@@ -321,12 +321,13 @@ def _refit_leaves(
     basis = tree.leaf_basis(z, part.data.n_threads)
     output = np.zeros_like(part.raw_prediction)
     coefficients = np.zeros((basis.shape[0], output.shape[0]), dtype=basis.dtype)
-    weight = 1.0 if part.data.weight is None else part.data.weight
+    own = part.data.weight
+    weight = 1.0 if own is None else own
     # the ridge penalty assumes a mean curvature of one, so rescale the curvature
     for _ in range(n_iterations):
         raw = part.raw_prediction + output
-        gradient, curvature = loss.gradient(part.y, raw), loss.curvature(part.y, raw)
-        typical = max(float(np.mean(curvature)), 1e-30)
+        gradient, curvature = loss.quadratic(part.y, raw, own)
+        typical = max(weighted_mean(curvature, own), 1e-30)
         for o in range(output.shape[0]):
             row_weight = weight * curvature[o] / typical
             goal = output[o] - gradient[o] / curvature[o]

@@ -104,7 +104,7 @@ class GradientTrees:
     def _greedy_gates(self, z: Array, target: Array, data: TrainingData) -> tuple[Array, Array]:
         """The best axis-aligned split of each node on z, with slope 2 per standard deviation of its component."""
         start = GreedyTrees(self.depth, shallower=False, leaves="constant", sharpness=(1.0,), ridge=(1.0,))
-        bins = _kernels.bin_columns(z, 256, data.n_threads)
+        bins = _kernels.bin_columns(z, data.weight, 256, data.n_threads)
         unit = _kernels.fit_greedy(z, bins, target, data.weight, start.settings(data), data.n_threads)
         spread = np.sqrt(_mean_square(z - _mean(z, data.weight)[:, None], data.weight))
         slope = np.where(spread > 0, 2.0 / np.maximum(spread, np.finfo(z.dtype).tiny), 0.0).astype(z.dtype)

@@ -36,7 +36,7 @@ class TrainingData:
     @property
     def bins(self) -> Any:
         if self._bins is None:
-            self._bins = _kernels.bin_columns(self.X, 256, self.n_threads)
+            self._bins = _kernels.bin_columns(self.X, self.weight, 256, self.n_threads)
         return self._bins
 
     @property

@@ -125,10 +125,11 @@ class Task:
     def _learn_units(self) -> None:
         scales = self.bounded and self.loss.scales_with_y
         self.units = Units.learn(self.encoded, self.y, self.weight, columns=self.bounded, target=scales)
-        self.loss = self.loss.rescaled(self.y, 1.0)
+        self.loss = self.loss.rescaled(self.y, 1.0, self.weight)
         spread = self.units.y_spread
         largest = float(spread.max())
-        self.train_loss = self.loss.rescaled(self.y, largest * float(np.sqrt(np.mean((spread / largest) ** 2))))
+        typical = largest * float(np.sqrt(np.mean((spread / largest) ** 2)))
+        self.train_loss = self.loss.rescaled(self.y, typical, self.weight)
 
     def _read_eval_set(self, model: Any, eval_set: Any) -> None:
         if isinstance(eval_set, list) and len(eval_set) == 1:

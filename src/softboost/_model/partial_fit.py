@@ -4,6 +4,9 @@ The correction is linear in the columns and in the leaves of the most important 
 parts are bounded, so the model does not grow with the number of calls. When ``due``, the model is refitted to the
 stored rows. If these are all rows so far, the refitted model replaces the old one. If the old model was fitted to other
 rows too, or to rows before a drift, it is replaced only if the refitted model predicts better.
+
+Only ``MAX_ROWS`` counts rows, because it limits the memory. All other numbers of rows are sums of weights, and a row of
+weight 2 is learned in two steps, so that it is equivalent to two rows.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from softboost._boost.greedy import GreedyTrees
 from softboost._boost.soft_tree import SoftTree
 from softboost._linear.path import LinearPath
 from softboost._linear.recursive import RecursiveLeastSquares
-from softboost.losses import Loss
+from softboost.losses import Loss, weighted_quantile
 
 from .drift import DriftTest
 from .ensemble import Ensemble
@@ -32,6 +35,7 @@ Array = NDArray[Any]
 CORRECTION = "new rows"  # name of the member that holds the correction
 MAX_ROWS = 2000
 MAX_LEAVES, MAX_COLUMNS = 128, 128
+MAX_STEPS = 32  # steps in which a row of large weight is learned
 FORGETTING = 0.9995
 FORGET_EVERY = 16
 INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standardised units
@@ -100,6 +104,12 @@ class Basis:
         return Member(CORRECTION, 1.0, len(rounds), LinearPath(slopes, coef[None, end]), boosted)
 
 
+def _unit_steps(weight: Array) -> tuple[Array, Array]:
+    """Steps of weight at most one in which rows are learned: the row and the weight of each step."""
+    n = np.clip(np.ceil(weight - 1e-9), 1, MAX_STEPS).astype(int)
+    return np.repeat(np.arange(len(weight)), n), np.repeat(weight / n, n)
+
+
 def _strength(tree: SoftTree) -> float:
     slopes = 0.0 if tree.leaf_weights is None else float(np.abs(tree.leaf_weights).mean(axis=0).sum())
     return float(np.std(tree.leaf_values, axis=0).sum()) + slopes
@@ -118,7 +128,7 @@ class Recent:
     doubted : bool
         Whether a refit must predict better to replace the model, because the model was fitted to other rows too.
     next_fit : int
-        Number of rows at which the next refit is due.
+        Sum of weights at which the next refit is due.
     """
 
     X: Array
@@ -153,6 +163,11 @@ class Recent:
     def n_rows(self) -> int:
         return len(self.weight)
 
+    @property
+    def total(self) -> float:
+        """Sum of the weights of the stored rows."""
+        return float(self.weight.sum())
+
     def fitted(self) -> None:
         """Reset the correction after the model was refitted to the stored rows."""
         self.basis, self.models, self.doubted = None, [], False
@@ -160,39 +175,53 @@ class Recent:
 
     def postpone(self) -> None:
         """Schedule the next refit, after a refit or after one that was not better than the model."""
-        n = self.n_rows
+        n = self.total
         # if the buffer is full, rows that leave it lower next_fit, so a fifth of the rows is new at the next refit
-        self.next_fit = max(int(np.ceil(n * GROWTH)), n + 1, LEAST_ROWS if self.doubted else 0)
+        self._refit_at(max(np.ceil(n * GROWTH), n + 1, LEAST_ROWS if self.doubted else 0))
+
+    def _refit_at(self, total: float) -> None:
+        self.next_fit = int(min(max(total, 0.0), 2.0**53))
 
     def take(self, X: Array, y: Array, weight: Array | None, loss: Array) -> None:
         """Store new encoded rows in original units, with the loss of their predictions.
 
         If the losses indicate a drift, the rows before it are dropped.
         """
-        known = self.loss[~np.isnan(self.loss)]
-        typical = max(float(np.median(known)), 1e-300) if len(known) >= LEAST_KNOWN else np.inf
-        weight = np.ones(len(y)) if weight is None else weight
-        overflow = max(self.n_rows + len(y) - MAX_ROWS, 0)
+        known = ~np.isnan(self.loss)
+        enough = self.weight[known].sum() >= LEAST_KNOWN
+        typical = max(weighted_quantile(self.loss[known], self.weight[known], 0.5), 1e-300) if enough else np.inf
+        weight = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+        before = self.total + float(weight.sum())
         for name, new in (("X", X), ("y", y), ("weight", weight), ("loss", loss)):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, new.astype(old.dtype)])[-MAX_ROWS:])
-        self.next_fit -= overflow
-        for i, error in enumerate(np.sqrt(np.clip(loss / typical, 0.0, 1e100))):
+        self._refit_at(self.next_fit - (before - self.total))
+        rows, steps = _unit_steps(weight)
+        later = np.append(np.cumsum(steps[::-1])[::-1][1:], 0.0)
+        for i, error in enumerate(np.sqrt(np.clip(loss[rows] / typical, 0.0, 1e100))):
             if typical < np.inf and self.drift.update(error):
                 self._forget(DRIFT_INFLATION)
-                self._cut(len(loss) - 1 - i)
+                self._cut(DRIFT_ROWS + later[i])
 
-    def _cut(self, n_later: int) -> None:
-        """Drop the rows before a drift; ``n_later`` of the stored rows follow the row at which it was detected."""
-        n = min(self.n_rows, DRIFT_ROWS + n_later)
+    def _cut(self, total: float) -> None:
+        """Drop all rows but the last ones with this sum of weights, because earlier rows precede a drift."""
+        self.weight = np.clip(total - (np.cumsum(self.weight[::-1])[::-1] - self.weight), 0.0, self.weight)
+        kept = self.weight > 1e-9
         for name in ("X", "y", "weight", "loss"):
-            setattr(self, name, getattr(self, name)[-n:])
-        self.doubted, self.next_fit = True, max(LEAST_ROWS, self.n_rows)
+            setattr(self, name, getattr(self, name)[kept])
+        self.doubted = True
+        self._refit_at(max(LEAST_ROWS, self.total))
+
+    def split(self) -> tuple[Array, Array]:
+        """Weights of the stored rows as training rows, and as validation rows, the last quarter."""
+        held = self.total // 4
+        last = np.clip(held - (np.cumsum(self.weight[::-1])[::-1] - self.weight), 0.0, self.weight)
+        return self.weight - last, last
 
     @property
     def due(self) -> bool:
         """Whether the model should be refitted to the stored rows."""
-        return self.n_rows >= self.next_fit
+        return self.total >= self.next_fit
 
     # -- the correction ------------------------------------------------------------------------------------------------
 
@@ -206,8 +235,9 @@ class Recent:
         if not X.shape[1]:
             X = np.random.default_rng(0).normal(size=(len(X), N_STAND_INS))
         values, prior = self.basis.at(X), self.basis.prior()
+        rows, weight = _unit_steps(self.weight if len(self.weight) else np.ones(len(values)))
         model = RecursiveLeastSquares(prior, FORGETTING)
-        model.solve(values, np.zeros(len(values)), np.ones(len(values)))
+        model.solve(values[rows], np.zeros(len(rows)), weight)
         self.models = [copy.deepcopy(model) for _ in ensemble.intercept]
         self.curvature = np.zeros(len(self.models))
 
@@ -218,9 +248,9 @@ class Recent:
         """
         assert self.basis is not None
         X, y, raw = X[:, -MAX_ROWS:], y[:, -MAX_ROWS:].astype(np.float64), raw[:, -MAX_ROWS:].astype(np.float64)
-        weight = np.ones(y.shape[1]) if weight is None else weight[-MAX_ROWS:]
+        rows, weight = _unit_steps(np.ones(y.shape[1]) if weight is None else weight[-MAX_ROWS:].astype(np.float64))
+        values, y, raw = self.basis.at(X)[rows], y[:, rows], raw[:, rows]
         self._follow_curvature(loss.curvature(y, raw))
-        values = self.basis.at(X)
         before = self.coef()
         for i, row in enumerate(values):
             truth, now = y[:, i], raw[:, i] + (self.coef() - before) @ row

@@ -1,0 +1,79 @@
+"""A row of weight 2 is equivalent to the row twice for every loss: plain fits, model selection, partial_fit."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.model_selection import PredefinedSplit
+
+import helpers
+from softboost import SoftBoostRegressor
+
+each_loss = pytest.mark.parametrize("loss", helpers.LOSS_TABLE)
+
+
+def weighted_rows(loss, n_samples):
+    """X, y, weights of 1 to 3, and the rows repeated by their weights; y is valid for the loss."""
+    X, y = helpers.make_data(n_samples)
+    try:
+        loss.check_target(y)
+    except ValueError:
+        y = np.exp(0.5 * y)
+    weight = np.random.default_rng(1).integers(1, 4, size=n_samples)
+    return X, y, weight, np.repeat(np.arange(n_samples), weight)
+
+
+def assert_equal_predictions(one, other, X, y):
+    assert_allclose(one.predict(X), other.predict(X), rtol=0, atol=1e-9 * y.std())
+
+
+# more than 256 rows, so that bins are quantiles
+@pytest.mark.parametrize("kind", ["plain", "random gates", "linear", "linear start", "bsdt_q"])
+@each_loss
+def test_plain_fits(loss, kind):
+    if kind == "linear start" and not loss.scales_with_y:
+        pytest.skip("a linear model of y is no start for a loss with a link")
+    X, y, weight, rows = weighted_rows(loss, 300)
+    make = helpers.MODELS[kind]
+    repeated = make(loss=loss).fit(X[rows], y[rows])
+    assert_equal_predictions(make(loss=loss).fit(X, y, sample_weight=weight), repeated, X, y)
+    unweighted = make(loss=loss).fit(X, y)
+    assert np.abs(unweighted.predict(X) - repeated.predict(X)).max() > 1e-3 * y.std()
+
+
+@each_loss
+def test_model_selection_on_the_same_folds(loss):
+    X, y, weight, rows = weighted_rows(loss, 60)
+    fold = np.random.default_rng(2).permutation(60) % 2
+    weighted = SoftBoostRegressor(loss=loss, cv=PredefinedSplit(fold)).fit(X, y, sample_weight=weight)
+    repeated = SoftBoostRegressor(loss=loss, cv=PredefinedSplit(fold[rows])).fit(X[rows], y[rows])
+    assert weighted.choice_.stages == repeated.choice_.stages
+    assert_equal_predictions(weighted, repeated, X, y)
+
+
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+@each_loss
+def test_partial_fit_with_a_drift(loss, first):
+    X, y, weight, rows = weighted_rows(loss, 400)
+    y = np.where(np.arange(400) < 250, y, y.max() + y.min() - y)
+    weighted, repeated = helpers.plain(loss=loss), helpers.plain(loss=loss)
+    n_stored = []
+    for begin in range(0, 400, 40):
+        method = "partial_fit" if begin else first
+        part = np.arange(begin, begin + 40)
+        copies = rows[np.isin(rows, part)]
+        getattr(weighted, method)(X[part], y[part], sample_weight=weight[part])
+        getattr(repeated, method)(X[copies], y[copies])
+        assert_equal_predictions(weighted, repeated, X, y)
+        n_stored.append(weighted._fitted.recent.n_rows if begin else 0)
+    assert (np.diff(n_stored) < 0).any(), "no drift was detected"
+
+
+def test_a_large_weight_is_learned_in_few_steps():
+    X, y = helpers.make_data(100)
+    model = helpers.plain().partial_fit(X[:80], y[:80])
+    model.partial_fit(X[80:81], y[80:81], sample_weight=[3.0])
+    before = model._fitted.recent.n_updates
+    model.partial_fit(X[81:82], y[81:82], sample_weight=[9.0])
+    assert model._fitted.recent.n_updates == before + 9
+    heavy = helpers.plain().partial_fit(X[:80], y[:80]).partial_fit(X[80:81], y[80:81], sample_weight=[1e12])
+    assert np.isfinite(heavy.predict(X)).all()
