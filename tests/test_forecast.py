@@ -516,7 +516,7 @@ def test_backtest_leaves_the_fitted_model_alone_and_plots():
     result = forecaster.backtest(long_frame(), n_windows=6)
     pd.testing.assert_frame_equal(forecaster.predict(), expected)
     ax = Figure().subplots()
-    assert result.plot(ax=ax, label="ridge") is ax
+    assert result.plot(ax=ax, label="ridge", kind="errors") is ax
     assert_allclose(ax.lines[0].get_ydata(), result.cmse_t)
     assert ax.get_legend().get_texts()[0].get_text() == "ridge: cMSE$_t$"
 

@@ -13,7 +13,7 @@ from softboost._cli.demo import synthetic_task
 from softboost.forecast import Backtest
 from softboost.inspection import (
     _attributions,
-    _plots,
+    _tree_plot,
     attributions,
     describe_features,
     directions,
@@ -364,7 +364,7 @@ def test_pictures_draw_on_the_axes_they_are_given(pyplot, fitted):
         "tree": lambda ax: plot_tree(trees, ax=ax),
         "attributions": lambda ax: plot_attributions(attributions(trees, X[:1]), ax=ax),
         "dependence": lambda ax: plot_partial_dependence(trees, X, [0], ax=ax),
-        "back-test": lambda ax: Backtest(None, np.ones((1, 5, 2)), {}).plot(ax),
+        "back-test": lambda ax: Backtest(None, np.ones((1, 5, 2)), {}).plot(ax, kind="errors"),
     }
     for function in draw.values():
         _, ax = pyplot.subplots()
@@ -424,13 +424,14 @@ def test_tree_is_drawn_with_its_gates_and_leaves(pyplot, fitted):
     n_gates = 2 ** trees.trees_[2].depth - 1
     assert texts.count("yes") == texts.count("no") == n_gates
     assert sum(text.endswith("?") or text in ("always no", "always yes") for text in texts) == n_gates
+    assert len(texts) == 2 * n_gates + n_gates + n_gates + 1  # words, gates and leaves
     with pytest.raises(ValueError, match="k=15 is out of range"):
         plot_tree(trees, k=15)
 
 
 def test_a_gate_that_nothing_turns_says_which_way_it_leads():
     tree = SoftTree(1, np.arange(2), np.array([[1e-22, -3e-22]]), np.array([-64.0]), np.zeros((2, 1)))
-    text = _plots._gate_text(tree, 0, ["a", "b"], np.zeros(2), np.ones(2), 3)
+    text = _tree_plot._gate_text(tree, 0, ["a", "b"], np.zeros(2), np.ones(2), 3)
     assert text == "always no"
 
 
@@ -439,10 +440,10 @@ def test_gates_are_written_in_the_units_of_the_columns(data):
     """At the threshold shown, both branches have probability one half."""
     X, y = data()
     model = SoftBoostRegressor(feature_transform=None, depth=1).fit(X, y)
-    member = _plots._leader(model)
+    member = _tree_plot._leader(model)
     assert (member.anchor is not None) == (data is far_levels)
     _, tree = member.boosted.rounds[0]
-    names, centre, spread = _plots._inputs(model, member, tree, None)
+    names, centre, spread = _tree_plot._inputs(model, member, tree, None)
     (j,) = np.flatnonzero(tree.gate_weights[0])
     threshold = centre[j] - spread[j] * tree.gate_bias[0] / tree.gate_weights[0, j]
     row = X[:1].copy()
@@ -458,6 +459,90 @@ def test_model_without_trees_cannot_draw_one():
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(ValueError, match="contains no tree"):
         plot_tree(SoftBoostRegressor().fit(np.zeros((30, 2)), X[:30, 0]))
+
+
+LONG = [
+    "average_weekly_temperature_in_the_warehouse_celsius", "rolling_mean_of_sales_window_28_shift_7",
+    "promotion intensity of the main competitor", "holiday", "x4", "anunbreakablenameofmorethanfortycharactersinall",
+]  # fmt: skip
+
+
+def extents(figure, texts):
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    return [(t.get_bbox_patch() or t).get_window_extent(renderer) for t in texts]
+
+
+@pytest.mark.parametrize("own_axes", [False, True])
+@pytest.mark.parametrize(("depth", "gates"), [(1, "greedy"), (3, "greedy"), (2, "random")])
+def test_boxes_of_a_tree_with_long_names_do_not_overlap(pyplot, depth, gates, own_axes):
+    X, y = smooth_data()
+    model = trees_only(depth=depth, gates=gates, leaves="linear" if gates == "greedy" else "constant")
+    ax = plot_tree(model.fit(X, y), feature_names=LONG, ax=pyplot.subplots()[1] if own_axes else None)
+    nodes = [t for t in ax.texts if t.get_text() not in ("yes", "no")]
+    boxes = extents(ax.figure, nodes)
+    assert len(boxes) == 2 ** (depth + 1) - 1
+    for i, box in enumerate(boxes):
+        assert not [j for j, other in enumerate(boxes[:i]) if box.overlaps(other)]
+        assert ax.figure.bbox.x0 - 2 <= box.x0 < box.x1 <= ax.figure.bbox.x1 + 2
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("own_axes", [False, True])
+def test_long_names_beside_bars_stay_in_the_figure(pyplot, own_axes):
+    X, y = smooth_data()
+    model = trees_only().fit(pd.DataFrame(X, columns=LONG), y)
+    why = attributions(model, pd.DataFrame(X[:2], columns=LONG))
+    for draw in (lambda ax: plot_importances(model, ax=ax), lambda ax: plot_attributions(why, 1, ax=ax)):
+        ax = draw(pyplot.subplots()[1] if own_axes else None)
+        labels = ax.get_yticklabels()
+        for box in extents(ax.figure, labels):
+            assert 0 <= box.x0 < box.x1 <= ax.get_window_extent().x0
+        assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width
+        assert extents(ax.figure, [ax.xaxis.label])[0].x1 <= ax.figure.bbox.x1
+    pyplot.close("all")
+
+
+def test_attributions_show_the_values_of_the_row(pyplot):
+    X, y = smooth_data()
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(g=pd.Categorical(np.resize(["u", "v"], len(X))))
+    model = SoftBoostRegressor().fit(frame, y + 2 * (frame["g"] == "u"))
+    why = attributions(model, frame[3:5])
+    ax = plot_attributions(why, 1, n_features=7)
+    shown = dict(t.get_text().split(" = ") for t in ax.get_yticklabels())
+    assert shown["g"] == "u"
+    assert float(shown["c"]) == pytest.approx(frame["c"][4], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "Int64", "uint16"])
+def test_partial_dependence_of_integers(pyplot, kind):
+    X, y = smooth_data()
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(n=pd.array(np.resize(np.arange(9), len(X)), dtype=kind))
+    model = trees_only(depth=1).fit(frame, y + np.resize(np.arange(9), len(X)))
+    at, drawn = plot_partial_dependence(model, frame, ["n"]).lines[0].get_data()
+    rows = frame.assign(n=np.full(len(X), at[2]))
+    assert drawn[2] == pytest.approx(model.predict(rows).mean())
+    assert drawn[-1] > drawn[0] + 3
+
+
+def test_partial_dependence_of_integer_arrays(pyplot):
+    X = np.random.default_rng(0).integers(0, 5, size=(80, 3))
+    at, _ = plot_partial_dependence(SoftBoostRegressor().fit(X, X[:, 1]), X, [1]).lines[0].get_data()
+    np.testing.assert_allclose(at, np.arange(5))
+
+
+@pytest.mark.parametrize("kind", ["category", "str", "int"])
+def test_partial_dependence_of_categories(pyplot, kind):
+    X, y = smooth_data()
+    words = np.resize([10, 20, 30] if kind == "int" else ["a", "b", "c"], len(X))
+    g = pd.Categorical(words) if kind == "category" else words
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(g=g)
+    model = SoftBoostRegressor(categorical_features=["g"]).fit(frame, y + 3 * (words == words[1]))
+    bars = plot_partial_dependence(model, frame, ["g"]).patches
+    for place, word in enumerate(words[:3]):
+        expected = model.predict(frame.assign(g=pd.Categorical([word] * len(X)) if kind == "category" else word)).mean()
+        assert bars[place].get_height() == pytest.approx(expected, rel=1e-6)
+    assert len(plot_partial_dependence(model, frame, ["a", "g"])) == 2
 
 
 def test_partial_dependence_follows_the_model(pyplot, fitted):

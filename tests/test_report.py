@@ -17,7 +17,7 @@ from helpers import PATIENCE
 from softboost import report
 from softboost._choice.candidates import CANDIDATES
 from softboost._cli import demo as demo_command
-from softboost.forecast import _backtest
+from softboost.forecast import _plots as forecast_plots
 from softboost.inspection import _plots
 from softboost.report import Page, _ticks, bar_chart, heat_map, line_chart
 
@@ -132,7 +132,11 @@ def lab(colour, seen_by):
 @pytest.mark.parametrize("seen_by", BLINDNESS)
 def test_colours_differ_for_the_colour_blind(seen_by):
     """Differences below about 10 are hard to see; lines also differ in their dashes."""
-    palettes = [report.PALETTE[:5], ["#0072B2", "#D55E00", _plots.GREY], [colour for colour, _ in _backtest.STYLES]]
+    palettes = [
+        report.PALETTE[:5],
+        ["#0072B2", "#D55E00", _plots.GREY],
+        [colour for colour, _ in forecast_plots.STYLES],
+    ]
     for palette in palettes:
         for a, b in itertools.combinations(palette, 2):
             assert np.linalg.norm(lab(a, seen_by) - lab(b, seen_by)) > 10, (a, b)

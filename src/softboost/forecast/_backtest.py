@@ -9,13 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
+from softboost._data.checks import check_choice
+from softboost._runtime.axes import new_axes
+
 from ._combination import ForecastChoice
 from ._panel import Array
+from ._plots import STYLES, axes_of_series, chosen_series, draw_origins
 
 __all__ = ["Backtest"]
-
-# Colours that are distinguishable with colour blindness, each with its own dashes.
-STYLES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
 
 
 @dataclass(frozen=True)
@@ -221,32 +222,59 @@ class Backtest:
 
     # -- plots -----------------------------------------------------------------------------------------------------
 
-    def plot(self, ax: Any = None, label: str | None = None) -> Any:
-        """Draw MSE_t and cMSE_t over the origins.
+    def plot(self, ax: Any = None, label: str | None = None, *, kind: str = "forecasts", series: Any = None) -> Any:
+        """Draw forecasts beside the truth, or errors over the origins.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            Where to draw; None makes a new figure.
+        ax : matplotlib axes, sequence of axes or None, default=None
+            Where to draw; None creates a figure with one panel for each series, or one panel for errors.
         label : str, default=None
-            Name of the line, for several back-tests in one picture.
+            Name of the line, for the errors of several back-tests on the same axes.
+        kind : {"forecasts", "errors"}, default="forecasts"
+            "forecasts" draws the truth, the forecasts from each origin and those of the naive forecast. "errors" draws
+            :attr:`mse_t` and :attr:`cmse_t`.
+        series : id or list of ids, default=None
+            Series to draw; None draws the six series with the largest errors, the worst first.
 
         Returns
         -------
-        ax : matplotlib axes
+        ax : matplotlib axes, or array of axes for several series
 
         Examples
         --------
         >>> import matplotlib
         >>> matplotlib.use("Agg")
         >>> import numpy as np
-        >>> Backtest(None, np.ones((1, 5, 2)), {}).plot(label="mine").get_xlabel()
+        >>> Backtest(None, np.ones((1, 5, 2)), {}).plot(label="mine", kind="errors").get_xlabel()
         'origin t'
         """
-        if ax is None:
-            from matplotlib import pyplot as plt
+        check_choice("kind", kind, ["forecasts", "errors"])
+        if kind == "errors":
+            return self._plot_errors(ax, label)
+        worst = nw.from_native(self.by_series(), eager_only=True).get_column(self.names[0]).to_list()
+        chosen = chosen_series(worst, series)
+        axes = axes_of_series(ax, len(chosen))
+        for name, panel in zip(chosen, axes, strict=True):
+            self._plot_series(panel, name)
+        return axes[0] if len(set(map(id, axes))) == 1 else np.array(axes, dtype=object)
 
-            _, ax = plt.subplots(figsize=(7, 4))
+    def _plot_series(self, ax: Any, name: Any) -> None:
+        id_, time, target, model = self.names
+        frame = nw.from_native(self.forecasts, eager_only=True)
+        rows = frame.filter(nw.col(id_) == name).sort("cutoff", time)
+        times, y, cutoff = (rows.get_column(c).to_numpy() for c in (time, target, "cutoff"))
+        order = np.unique(times, return_index=True)[1]
+
+        def lines(column: str) -> list[tuple[Array, Array]]:
+            values = rows.get_column(column).to_numpy()
+            return [(times[cutoff == moment], values[cutoff == moment]) for moment in np.unique(cutoff)]
+
+        rival = ("naive", lines("naive")) if "naive" in frame.columns else None
+        draw_origins(ax, name, (times[order], y[order]), lines(model), rival)
+
+    def _plot_errors(self, ax: Any, label: str | None) -> Any:
+        ax = new_axes(7, 4) if ax is None else ax
         t = np.arange(1, self.losses.shape[1] + 1)
         name = "" if label is None else f"{label}: "
         colour, dashes = STYLES[len(ax.lines) // 2 % len(STYLES)]

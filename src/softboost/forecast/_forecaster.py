@@ -31,6 +31,7 @@ from ._frame_forms import Names, as_long, long_with_freq
 from ._intervals import check_levels
 from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
+from ._plots import axes_of_series, chosen_series, draw_forecast
 from ._rivals import rival_forecasts, step_sizes
 from ._rolling import Scores, calibration_scores, common_origins, n_calibration_windows, own_origins, roll
 from ._smoothing import Smoothing, seasons_of
@@ -313,6 +314,67 @@ class Forecaster(BaseEstimator):
         elif isinstance(refit, str):
             check_choice("refit", refit, ["online"])
         return self._backtest(self._read(df), h, n_windows, step_size, refit, level)
+
+    def plot(
+        self,
+        h: int | None = None,
+        level: Sequence[float] | None = (80, 95),
+        X_df: Any = None,
+        *,
+        series: Any = None,
+        n_history: int | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw the history, the forecasts and their intervals.
+
+        Parameters
+        ----------
+        h, level, X_df
+            As in :meth:`predict`; ``level=None`` draws no intervals.
+        series : id or list of ids, default=None
+            Series to draw; None draws the first six.
+        n_history : int, default=None
+            Past values to show; None shows four horizons, or 60 values if that is more.
+        ax : matplotlib axes, sequence of axes or None, default=None
+            Where to draw. None creates a figure with one panel for each series; a single one holds all series.
+
+        Returns
+        -------
+        ax : matplotlib axes, or array of axes for several panels
+
+        Examples
+        --------
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from softboost.forecast import Forecaster
+        >>> df = pd.DataFrame({"unique_id": "a", "ds": np.arange(40), "y": np.arange(40) % 5})
+        >>> Forecaster(1, h=5, candidates=["smoothing"], season_length=5).fit(df).plot().get_title(loc="left")
+        'a'
+        """
+        check_is_fitted(self, "fitted_")
+        frame = self.frame_
+        h = self.h if h is None else h
+        table = self.predict(h, level, X_df)
+        ids = frame.id_list()
+        chosen = chosen_series(ids, series)
+        axes = axes_of_series(ax, len(chosen))
+        alone = len(set(map(id, axes))) == len(axes)
+        if n_history is None:
+            n_history = max(60, 4 * h)
+        check_integer("n_history", n_history, 1)
+        levels = [] if level is None else check_levels(level)
+        columns = {name: np.asarray(table[name]).reshape(len(ids), h) for name in table.columns[1:]}
+        for name, panel in zip(chosen, axes, strict=True):
+            i = ids.index(name)
+            stop = frame.panel.indptr[i + 1]
+            rows = slice(max(frame.panel.indptr[i], stop - n_history), stop)
+            history = frame.panel.times[rows], frame.panel.y[rows]
+            bands = {v: tuple(columns[f"{self._name}-{e}-{v:g}"][i] for e in ("lo", "hi")) for v in levels}
+            times = np.asarray(columns[self.time_col][i])
+            draw_forecast(panel, name, history, times, columns[self._name][i], bands, alone)
+        return axes[0] if len(set(map(id, axes))) == 1 else np.array(axes, dtype=object)
 
     def save(self, path: str | os.PathLike[str], intervals: bool = True) -> None:
         """Write the forecaster to a file that :func:`softboost.load` reads.

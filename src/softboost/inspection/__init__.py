@@ -12,8 +12,8 @@ from ._plots import (
     plot_partial_dependence,
     plot_transform,
     plot_transform_rounds,
-    plot_tree,
 )
+from ._tree_plot import plot_tree
 
 __all__ = [
     "Attributions",

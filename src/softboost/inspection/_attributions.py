@@ -42,6 +42,8 @@ class Attributions:
         Names of the columns, in the order of the second axis of ``values``.
     index : sequence or None, default=None
         Row labels of the data frame, if there are any.
+    data : ndarray of shape (n_samples, n_features) or None, default=None
+        Values of the columns in these rows, for plots.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Attributions:
     prediction: Array
     feature_names: list[str]
     index: Any = None
+    data: Array | None = None
 
     def frame(self) -> pd.DataFrame:
         """A data frame with one row per prediction and one column per feature, for models with a single output.
@@ -132,9 +135,10 @@ def attributions(
     values = _within_bounds(values, baseline, raw, model._fitted.bounded(raw, rows))
     prediction = baseline + values.sum(axis=1)
     index = X.index if isinstance(X, pd.DataFrame) else None
+    data = np.asarray(X if isinstance(X, np.ndarray) or not hasattr(X, "to_numpy") else X.to_numpy(), dtype=object)
     if model._fitted.y_ndim == 1:
-        return Attributions(values[:, :, 0], float(baseline[0]), prediction[:, 0], names, index)
-    return Attributions(values, baseline, prediction, names, index)
+        return Attributions(values[:, :, 0], float(baseline[0]), prediction[:, 0], names, index, data)
+    return Attributions(values, baseline, prediction, names, index, data)
 
 
 def _within_bounds(values: Array, baseline: Array, raw: Array, held: Array) -> Array:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from softboost._boost.soft_tree import SoftTree
 from softboost._regressor import SoftBoostRegressor
+from softboost._runtime.axes import new_axes
 
 from ._attributions import Attributions
-from ._features import encoded_names, importances, linear_text, n_transform_rounds, transform_matrix
+from ._features import feature_names as _names
+from ._features import importances, n_transform_rounds, transform_matrix
+from ._labels import WIDTH, label_width, name_bars, value_text
 
 __all__ = [
     "plot_attributions",
@@ -20,7 +22,6 @@ __all__ = [
     "plot_partial_dependence",
     "plot_transform",
     "plot_transform_rounds",
-    "plot_tree",
 ]
 
 Array = NDArray[Any]
@@ -30,13 +31,7 @@ PAPER = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 4.0) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'softboost[plot]'") from error
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    return new_axes(width, height) if ax is None else ax
 
 
 def plot_importances(
@@ -70,9 +65,10 @@ def plot_importances(
     'x2'
     """
     top = importances(model, feature_names).iloc[:n_features][::-1]
-    ax = _axes(ax, 6.4, 1.0 + 0.26 * len(top))
+    names = list(top.index)
+    ax = _axes(ax, 5.0 + label_width(names), 1.0 + _bar_height(names) * len(top))
     ax.barh(np.arange(len(top)), top.to_numpy(), color=BLUE)
-    ax.set_yticks(np.arange(len(top)), list(top.index))
+    name_bars(ax, names)
     ax.set_xlabel("importance (all columns sum to one)")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -180,6 +176,8 @@ def _heat(ax: Any, matrix: Array, rows: list[str], columns: list[str], label: st
 def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, ax: Any = None) -> Any:
     """Waterfall chart of one prediction: bars from the baseline at the top to the prediction at the bottom.
 
+    The name of each bar is followed by the value of the column in this row.
+
     Parameters
     ----------
     why : Attributions
@@ -204,7 +202,7 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> from softboost.inspection import attributions
     >>> why = attributions(SoftBoostRegressor().fit(X, X[:, 2]), X[:1])
-    >>> plot_attributions(why).get_yticklabels()[0].get_text()
+    >>> plot_attributions(why).get_yticklabels()[0].get_text().split(" = ")[0]
     'x2'
     """
     if why.values.ndim != 2:
@@ -213,11 +211,11 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
         )
     values = why.values[row]
     order = np.argsort(-np.abs(values), kind="stable")
-    names, sizes = [why.feature_names[j] for j in order[:n_features]], list(values[order[:n_features]])
+    names, sizes = [_with_value(why, row, j) for j in order[:n_features]], list(values[order[:n_features]])
     rest = float(values[order[n_features:]].sum())
     if len(order) > n_features:
         names, sizes = [*names, f"{len(order) - n_features} others"], [*sizes, rest]
-    ax = _axes(ax, 6.4, 1.2 + 0.28 * len(names))
+    ax = _axes(ax, 5.0 + label_width(names), 1.2 + _bar_height(names) * len(names))
     ends = why.baseline + np.cumsum(sizes)
     starts = ends - sizes
     at = np.arange(len(names))
@@ -227,7 +225,7 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
                     va="center", ha="left" if size >= 0 else "right", fontsize=8, bbox=PAPER)  # fmt: skip
     ax.axvline(why.baseline, color=GREY, linewidth=1, linestyle=":", zorder=0)
     ax.axvline(why.prediction[row], color="black", linewidth=1, zorder=0)
-    ax.set_yticks(at, names)
+    name_bars(ax, names)
     ax.invert_yaxis()
     low, high = min(*starts, *ends), max(*starts, *ends)
     room = 0.15 * ((high - low) or 1.0)  # space for the numbers beside the bars
@@ -237,10 +235,22 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
     return ax
 
 
+def _with_value(why: Attributions, row: int, column: int) -> str:
+    name = why.feature_names[column]
+    return name if why.data is None else f"{name} = {value_text(why.data[row, column])}"
+
+
+def _bar_height(names: list[str]) -> float:
+    """Height in inches of a bar whose name may need two lines."""
+    return 0.36 if max(map(len, names), default=0) > WIDTH else 0.28
+
+
 def plot_partial_dependence(
     model: SoftBoostRegressor, X: Any, features: Any, *, kind: str = "average", ax: Any = None, **kwargs: Any
 ) -> Any:
     """Partial dependence through scikit-learn's ``PartialDependenceDisplay``.
+
+    Numbers are drawn as lines, integers among them, and the categories of the model as bars.
 
     Parameters
     ----------
@@ -278,142 +288,20 @@ def plot_partial_dependence(
     ax = _axes(ax, 3.2 * min(len(features), 3) + 1.0, 3.2)
     if len(features) == 1 and not isinstance(ax, (list, tuple, np.ndarray)):
         ax = [ax]  # otherwise scikit-learn hides the axes and draws on new ones
-    display = PartialDependenceDisplay.from_estimator(model, X, features, kind=kind, ax=ax, **kwargs)
+    if model.columns_.categories:
+        names = _names(model) if hasattr(X, "columns") else range(model.n_features_in_)
+        kwargs.setdefault("categorical_features", [names[j] for j in model.columns_.categories])
+    display = PartialDependenceDisplay.from_estimator(model, _with_floats(X), features, kind=kind, ax=ax, **kwargs)
     panels = display.axes_.ravel()
     panels = panels[[panel is not None for panel in panels]]
     return panels[0] if len(panels) == 1 else panels
 
 
-def plot_tree(
-    model: SoftBoostRegressor, k: int = 0, *, n_terms: int = 3, feature_names: Any = None, ax: Any = None
-) -> Any:
-    """Diagram of a soft tree of the member with the largest ensemble weight.
-
-    Each gate shows the condition under which the right child is the more likely one; the probability grows with the
-    distance from the threshold. Each leaf shows what it adds to the prediction.
-
-    Parameters
-    ----------
-    model : SoftBoostRegressor
-        A fitted model that contains trees.
-    k : int, default=0
-        Index of the round.
-    n_terms : int, default=3
-        Number of columns to show per gate or leaf.
-    feature_names : sequence of str or None, default=None
-        As in :func:`importances`.
-    ax : matplotlib.axes.Axes or None, default=None
-        Axes to draw on; None creates a figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from softboost import SoftBoostRegressor
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> model = SoftBoostRegressor(n_estimators=2, depth=1, feature_transform=None, init="constant")
-    >>> plot_tree(model.fit(X, np.abs(X[:, 2]))).get_title()
-    'tree 1 of 2 (trees)'
-    """
-    leader = _leader(model)
-    rounds = leader.boosted.rounds[: leader.stage]
-    if not -len(rounds) <= k < len(rounds):
-        raise ValueError(f"k={k} is out of range, the model has {len(rounds)} rounds; use 0 to {len(rounds) - 1}")
-    tree = rounds[k][1]
-    if not isinstance(tree, SoftTree):
-        raise ValueError(
-            f"plot_tree draws soft trees, got a {type(tree).__name__}; use the plot function of its library"
-        )
-    names, centre, spread = _inputs(model, leader, tree, feature_names)
-    scale = float(leader.boosted.learning_rate * model.units_.y_spread[0])
-    ax = _axes(ax, max(2.0 * 2**tree.depth, 5.0), 1.6 + 1.4 * tree.depth)
-    _draw_nodes(ax, tree, names, centre, spread, scale, n_terms)
-    ax.set_title(f"tree {k % len(rounds) + 1} of {len(rounds)} ({leader.name})", fontsize=10)
-    ax.set_axis_off()
-    return ax
-
-
-def _leader(model: SoftBoostRegressor) -> Any:
-    """The boosted member with the largest ensemble weight."""
-    check_is_fitted(model)
-    boosted = [m for m in model.members_ if m.boosted is not None and m.boosted.rounds and m.stage]
-    if not boosted:
-        raise ValueError("the model contains no tree, it is a linear model or a constant; see model.choice_")
-    return max(boosted, key=lambda m: m.weight)
-
-
-def _inputs(
-    model: SoftBoostRegressor, member: Any, tree: SoftTree, feature_names: Any
-) -> tuple[list[str], Array, Array]:
-    """Names of the inputs of a tree, and the centre and spread that convert them to original units.
-
-    With a transform the inputs are z1, z2, ...; in the anchored view they are differences to the anchor for columns in
-    its units.
-    """
-    if member.boosted.recipe.transform is not None:
-        names = [f"z{a + 1}" for a in tree.columns]
-        return names, np.zeros(len(names)), np.ones(len(names))
-    columns, all_names = member.boosted.columns[tree.columns], encoded_names(model, feature_names)
-    names = [all_names[j] for j in columns]
-    centre, spread = model.units_.centre[columns], model.units_.spread[columns]
-    if member.anchor is None:
-        return names, centre, spread
-    anchor = member.anchor
-    scale, shift, shares = anchor.scale[columns], anchor.shift[columns], anchor.share[columns] != 0
-    names = [f"{n} - {all_names[anchor.column]}" if shared else n for n, shared in zip(names, shares, strict=True)]
-    spread = spread / scale
-    return names, centre - np.where(shares, model.units_.centre[anchor.column], 0.0) - spread * shift, spread
-
-
-def _draw_nodes(
-    ax: Any, tree: SoftTree, names: list[str], centre: Array, spread: Array, scale: float, n_terms: int
-) -> None:
-    n_gates = 2**tree.depth - 1
-    places = {}
-    for node in range(2 * n_gates + 1):
-        level = int(np.log2(node + 1))
-        places[node] = ((node + 1 - 2**level + 0.5) / 2**level, -float(level))
-    for node in range(n_gates):
-        for child, word in ((2 * node + 1, "no"), (2 * node + 2, "yes")):
-            (x0, y0), (x1, y1) = places[node], places[child]
-            ax.plot([x0, x1], [y0, y1], color=GREY, linewidth=1, zorder=1)
-            ax.text((x0 + x1) / 2, (y0 + y1) / 2, word, fontsize=8, ha="center", color=GREY, backgroundcolor="white")
-    for node, (x, y) in places.items():
-        if node < n_gates:
-            text, colour = _gate_text(tree, node, names, centre, spread, n_terms), BLUE
-        else:
-            text, colour = _leaf_text(tree, node - n_gates, names, scale, n_terms), VERMILION
-        box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": colour}
-        ax.text(x, y, text, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
-    ax.set_xlim(-0.05, 1.05)
-    ax.set_ylim(-tree.depth - 0.5, 0.4)
-
-
-def _gate_text(tree: SoftTree, node: int, names: list[str], centre: Array, spread: Array, n_terms: int) -> str:
-    weights, bias = tree.gate_weights[node].astype(float), float(tree.gate_bias[node])
-    used = np.flatnonzero(np.abs(weights) > 1e-12)  # smaller weights have no effect, since z is of order one
-    if len(used) == 0:
-        return "always no" if bias < 0 else "always yes"
-    if len(used) == 1:
-        j = used[0]
-        threshold = centre[j] - spread[j] * bias / weights[j]
-        return f"{names[j]} {'>' if weights[j] > 0 else '<'} {threshold:.3g}?"
-    return f"{linear_text(weights, names, n_terms)}\n> {-bias:.2g}?"
-
-
-def _leaf_text(tree: SoftTree, leaf: int, names: list[str], scale: float, n_terms: int) -> str:
-    """Contribution of a leaf, one term per line; terms that are negligible relative to other leaves are omitted."""
-    values, slopes = tree.leaf_values[:, 0].astype(float), np.zeros((len(tree.leaf_values), 0))
-    if tree.leaf_weights is not None:
-        slopes = tree.leaf_weights[:, 0].astype(float)
-    least = 1e-6 * max(float(np.abs(values).max()), float(np.abs(slopes).max(initial=0.0)))
-    value = values[leaf] if abs(values[leaf]) > least else 0.0
-    lines = [f"{scale * value:+.3g}"]
-    order = np.argsort(-np.abs(slopes[leaf]), kind="stable")
-    terms = [f"{scale * slopes[leaf, j]:+.2g} {names[j]}" for j in order if abs(slopes[leaf, j]) > least]
-    return "\n".join([*lines, *terms[:n_terms], *(["+ ..."] if len(terms) > n_terms else [])])
+def _with_floats(X: Any) -> Any:
+    """X with floats in place of integers, between which scikit-learn refuses to draw."""
+    if isinstance(X, pd.DataFrame):
+        whole = [name for name in X.columns if pd.api.types.is_integer_dtype(X[name].dtype)]
+        return X.astype(dict.fromkeys(whole, float)) if whole else X
+    if isinstance(X, np.ndarray):
+        return X.astype(float) if X.dtype.kind in "iu" else X
+    return X
