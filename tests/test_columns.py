@@ -10,6 +10,7 @@ import helpers
 from softboost import SoftBoostRegressor
 from softboost._data.columns import Columns, read_frame
 from softboost._data.units import Units
+from softboost._file.container import dumps, loads
 
 NAMES = list("abcde")
 
@@ -309,3 +310,11 @@ def test_what_is_not_standardised_stays_as_it_is():
         units = Units.learn(X, y[None], None, columns=columns, target=target)
         assert np.array_equal(units.standardised(X), X.T) is not columns
         assert np.array_equal(units.standardised_y(y[None]), y[None]) is not target
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-300, np.float64), (1e-306, np.float64), (1e-36, np.float32)])
+def test_tiny_columns_are_no_constants(scale, dtype):
+    X, y = helpers.make_data(60)
+    model = SoftBoostRegressor().fit((X * scale).astype(dtype), y)
+    again = loads(dumps(model))
+    assert again.score((X * scale).astype(dtype), y) > 0.8

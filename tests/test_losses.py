@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import helpers
 from softboost import SoftBoostRegressor, losses
@@ -264,3 +266,68 @@ def test_targets_outside_a_loss_are_refused(loss, bad):
 def test_all_zero_targets_are_refused(loss):
     with pytest.raises(ValueError, match="at least one positive y"):
         SoftBoostRegressor(loss=loss).fit(np.ones((5, 1)), np.zeros(5))
+
+
+LOG_LINK = ["poisson", "gamma", "tweedie"]
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e-36, 1e36, 1e90])
+@pytest.mark.parametrize("loss", LOG_LINK)
+def test_log_link_follows_y_of_any_size(loss, scale):
+    X, y = helpers.make_data(100)
+    y = scale * np.exp(y)
+    prediction = SoftBoostRegressor(loss=loss).fit(X, y).predict(X)
+    assert np.corrcoef(np.log(prediction), np.log(y))[0, 1] > 0.9
+    assert np.median(prediction / y) == pytest.approx(1.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(np.float64, 1e101), (np.float32, 1e31), (np.float64, 1e-101)])
+@pytest.mark.parametrize("loss", LOG_LINK)
+def test_log_link_refuses_y_that_its_exponential_cannot_reach(loss, dtype, largest):
+    X, y = helpers.make_data(20)
+    with pytest.raises(ValueError, match=f"loss='{loss}' needs the largest y between .* divide y by a constant"):
+        SoftBoostRegressor(loss=loss).fit(X.astype(dtype), np.exp(y) * (largest / np.exp(y).max()))
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        (Huber(), "Huber()"),
+        (Huber(2.0, refit_leaves=False), "Huber(delta=2.0, refit_leaves=False)"),
+        (Quantile(0.9), "Quantile(quantile=0.9)"),
+        (Tweedie(), "Tweedie()"),
+    ],
+)
+def test_losses_show_their_parameters(loss, text):
+    assert repr(loss) == text
+    assert repr(eval(text, vars(losses))) == text
+
+
+@each_loss
+def test_losses_are_cloned_with_their_parameters(loss):
+    copied = clone(loss)
+    assert copied is not loss
+    assert type(copied) is type(loss)
+    assert copied.get_params() == loss.get_params()
+    assert vars(copied) == vars(loss)
+
+
+def test_grid_search_reaches_the_parameters_of_a_loss():
+    X, y = helpers.make_data(80)
+    model = helpers.plain(n_estimators=3, loss=Quantile(0.5))
+    search = GridSearchCV(model, {"loss__quantile": [0.02, 0.5]}, cv=2, scoring="neg_mean_absolute_error").fit(X, y)
+    assert search.best_params_ == {"loss__quantile": 0.5}
+    assert search.best_estimator_.loss.quantile == 0.5
+    assert model.loss.quantile == 0.5  # candidates are copies
+
+
+def test_wrong_parameters_of_a_loss_are_refused():
+    loss = Huber(2.0)
+    with pytest.raises(ValueError, match="delta must be positive, got -1"):
+        loss.set_params(delta=-1)
+    with pytest.raises(ValueError, match=r"Huber has no parameter 'scale'; it has \['delta', 'refit_leaves'\]"):
+        loss.set_params(scale=1)
+    assert loss.get_params() == {"delta": 2.0, "refit_leaves": True}

@@ -614,3 +614,25 @@ class TestOldFiles:
             start += -(-np.dtype(dtype).itemsize * int(np.prod(shape)) // 8) * 8
         assert start == total
         assert header["kind"] == RegressorClass.__name__
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="is a folder, a pipe or a device, not a file"):
+        load(tmp_path / "pipe")
+
+
+def test_arrays_of_a_tree_in_column_major_order_can_be_learned_from():
+    X, y = make_data()
+    model = SoftBoostRegressor(3, 0.5, 2, feature_transform=None, init="constant").partial_fit(X, y)
+    model.partial_fit(X[:3], y[:3])
+
+    def change(header):
+        for row in header["arrays"]:
+            if len(row[1]) == 2 and row[1][0] == 3:  # gate weights of trees of depth 2
+                row[2:] = ["F"]
+
+    again = loads(reheaded(dumps(model), change))
+    again.partial_fit(X[3:6], y[3:6])
+    assert np.isfinite(again.predict(X)).all()

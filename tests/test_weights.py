@@ -77,3 +77,14 @@ def test_a_large_weight_is_learned_in_few_steps():
     assert model._fitted.recent.n_updates == before + 9
     heavy = helpers.plain().partial_fit(X[:80], y[:80]).partial_fit(X[80:81], y[80:81], sample_weight=[1e12])
     assert np.isfinite(heavy.predict(X)).all()
+
+
+@pytest.mark.parametrize("kind", ["default", "plain", "bsdt_q"])
+@pytest.mark.parametrize("size", [1e155, 1e308])
+def test_weights_whose_squares_overflow(kind, size):
+    X, y = helpers.make_data()
+    ratio = np.where(np.arange(60) % 2, 1.0, 0.5)
+    huge = helpers.MODELS[kind]().fit(X, y, sample_weight=size * ratio)
+    large = helpers.MODELS[kind]().fit(X, y, sample_weight=1e15 * ratio)
+    assert_allclose(huge.predict(X), large.predict(X), rtol=1e-9)
+    assert large.score(X, y) > 0.5

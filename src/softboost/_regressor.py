@@ -552,7 +552,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         save_model(self._snapshot(), path)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Export the fitted model as an ONNX graph of standard operators, in float32; needs the extra ``onnx``.
+        """Export the fitted model as an ONNX graph of standard operators; needs the extra ``onnx``.
 
         The input ``X`` is float32 of shape (n_samples, n_features_in_) and may contain NaN; the output ``prediction``
         has the shape of :meth:`predict`. Models with categorical columns, non-linear transforms or hard trees are not

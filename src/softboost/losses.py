@@ -9,7 +9,9 @@ A new loss is one class with ``loss`` and ``gradient`` and one row in ``LOSSES``
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +56,11 @@ def weighted_mean(values: Array, weight: Array | None) -> float:
     return float(np.average(values.reshape(-1, values.shape[-1]).mean(axis=0), weights=weight))
 
 
+def _defaults(cls: type) -> dict[str, Any]:
+    """Parameters of a constructor and their default values."""
+    return {name: parameter.default for name, parameter in signature(cls).parameters.items()}
+
+
 class Loss:
     """Base class of losses; a custom loss implements ``loss`` and ``gradient``.
 
@@ -85,6 +92,54 @@ class Loss:
     name: ClassVar[str] = "custom"
     refit_leaves: bool = True
     scales_with_y: ClassVar[bool] = False
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the constructor, by name; with ``loss__`` before a name, a grid search sets it.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Not used; for the interface of scikit-learn.
+
+        Returns
+        -------
+        params : dict
+
+        Examples
+        --------
+        >>> from softboost import SoftBoostRegressor
+        >>> SoftBoostRegressor(loss=Huber(delta=2.0)).set_params(loss__delta=0.5).loss
+        Huber(delta=0.5)
+        """
+        return {name: getattr(self, name) for name in _defaults(type(self)) if name in vars(self)}
+
+    def set_params(self, **params: Any) -> Loss:
+        """Set parameters of the constructor, which checks them.
+
+        Parameters
+        ----------
+        **params
+            New values, by name.
+
+        Returns
+        -------
+        self
+        """
+        known = self.get_params()
+        unknown = sorted(set(params) - set(known))
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no parameter {unknown[0]!r}; it has {sorted(known)}")
+        if params:
+            type(self).__init__(self, **{**known, **params})
+        return self
+
+    def __repr__(self) -> str:
+        defaults = _defaults(type(self))
+        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name]]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_clone__(self) -> Loss:
+        return copy.deepcopy(self)
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         """Loss of each element.
@@ -507,12 +562,21 @@ class _LogLinkLoss(Loss):
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
         mean = float(np.average(y_true, weights=weight))
-        return float(np.log(max(mean, 1e-30)))
+        return float(np.log(max(mean, 1e-300)))
+
+    def check_target(self, y_true: Array) -> None:
+        largest, most = float(y_true.max()), 1e30 if y_true.dtype == np.float32 else 1e100
+        if not 1.0 / most <= largest <= most:
+            raise ValueError(
+                f"loss={self.name!r} needs the largest y between {1 / most:g} and {most:g}, got {largest!r}; divide y "
+                "by a constant"
+            )
 
 
 def _clipped(raw_prediction: Array) -> Array:
     """Clip, so that exp neither overflows nor underflows."""
-    return np.clip(raw_prediction, -80.0, 80.0)
+    limit = 80.0 if raw_prediction.dtype == np.float32 else 250.0
+    return np.clip(raw_prediction, -limit, limit)
 
 
 def _log(y_true: Array) -> Array:
@@ -550,6 +614,7 @@ class Poisson(_LogLinkLoss):
             raise ValueError(f"loss='poisson' needs y >= 0, got {float(y_true.min())!r}; use 'squared_error' instead")
         if not np.any(y_true > 0):
             raise ValueError("loss='poisson' needs at least one positive y, but all are zero; use 'squared_error'")
+        super().check_target(y_true)
 
 
 class Gamma(_LogLinkLoss):
@@ -578,6 +643,7 @@ class Gamma(_LogLinkLoss):
     def check_target(self, y_true: Array) -> None:
         if np.any(y_true <= 0):
             raise ValueError(f"loss='gamma' needs y > 0, got {float(y_true.min())!r}; use 'tweedie' for zeros")
+        super().check_target(y_true)
 
 
 class Tweedie(_LogLinkLoss):
@@ -624,6 +690,7 @@ class Tweedie(_LogLinkLoss):
             raise ValueError(f"loss='tweedie' needs y >= 0, got {float(y_true.min())!r}; use 'squared_error' instead")
         if not np.any(y_true > 0):
             raise ValueError("loss='tweedie' needs at least one positive y, but all are zero; use 'squared_error'")
+        super().check_target(y_true)
 
 
 class FunctionLoss(Loss):

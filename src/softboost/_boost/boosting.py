@@ -327,7 +327,7 @@ def _refit_leaves(
     for _ in range(n_iterations):
         raw = part.raw_prediction + output
         gradient, curvature = loss.quadratic(part.y, raw, own)
-        typical = max(weighted_mean(curvature, own), 1e-30)
+        typical = max(weighted_mean(curvature, own), 1e-300)
         for o in range(output.shape[0]):
             row_weight = weight * curvature[o] / typical
             goal = output[o] - gradient[o] / curvature[o]

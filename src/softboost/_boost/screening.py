@@ -58,7 +58,7 @@ def paired_columns(data: TrainingData, target: Array) -> Array:
     for residual in target.astype(np.float64):
         residual = residual - np.sum(weight * residual)
         covariance = sums(weight * residual, X)
-        strength = np.maximum(strength, covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-30))
+        strength = np.maximum(strength, covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-300))
     first, second = np.triu_indices(n_columns, 1)
     t = np.sqrt(strength[first, second] * data.total_weight)
     best = np.argsort(-t, kind="stable")[:N_PAIRS]

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+MAX_WEIGHT = 1e15
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, *, hint: str = "") -> None:
@@ -93,7 +94,8 @@ def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
     """Weights as float64, or None if all are one; weight 2 is equivalent to repeating the row.
 
     If the mean of the positive weights is below one, the weights are rescaled to a mean of one. Weights that sum to
-    one are meant as shares, not as a single row.
+    one are meant as shares, not as a single row. Weights above ``MAX_WEIGHT`` are rescaled to it, because their squares
+    would overflow; every penalty is negligible there already.
     """
     if sample_weight is None:
         return None
@@ -112,6 +114,9 @@ def check_weight(sample_weight: Any, n_samples: int) -> Array | None:
     positive = weight > 0
     if not positive.any():
         raise ValueError("sample_weight is zero for every row; at least one weight must be positive")
+    largest = float(weight.max())
+    if largest > MAX_WEIGHT:
+        weight = weight / largest * MAX_WEIGHT
     mean = float(weight[positive].mean())
     weight = weight / mean if mean < 1.0 else weight
     return None if np.all(weight == 1.0) else weight

@@ -165,7 +165,8 @@ class Task:
 
     def _working_precision(self) -> Any:
         """Single precision for many rows, whose noise is far above its rounding."""
-        many = self.bounded and len(self.encoded) > MAX_DOUBLE_ROWS
+        fits = self.loss.scales_with_y or float(np.abs(self.y).max()) < 1e30  # y of other losses is not standardised
+        many = self.bounded and fits and len(self.encoded) > MAX_DOUBLE_ROWS
         return np.dtype(np.float32) if many else self.encoded.dtype
 
     def first_rows(self, most: int) -> tuple[Array, Array]:

@@ -84,7 +84,7 @@ def _of_columns(X: Array, weight: Array | None) -> tuple[Array, Array]:
     Columns are first divided by their largest absolute value, so that squares neither overflow nor underflow. A column
     that is constant up to rounding gets a spread of one.
     """
-    smallest = 1e-290 if X.dtype == np.float64 else 1e-36  # the inverse must be finite
+    smallest = 1e-307 if X.dtype == np.float64 else 1e-37  # twice the inverse must be finite
     n_columns = X.shape[1]
     blocks = _blocks(len(X))
 

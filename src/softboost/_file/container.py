@@ -184,10 +184,10 @@ def load(
     >>> bool(np.all(again.predict(X) == model.predict(X)))
     True
     """
-    with Path(path).open("rb") as file:
+    with open(path, "rb", opener=_open_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{os.fspath(path)!r} is a folder or a device, not a file")
+            raise ModelFileError(f"{os.fspath(path)!r} is a folder, a pipe or a device, not a file")
         try:
             prefix = file.read(PREFIX.size)
             _check_prefix(prefix, status.st_size)
@@ -195,6 +195,11 @@ def load(
             return loads(data, custom_objects, memory_limit)
         except ModelFileError as error:
             raise ModelFileError(f"cannot load {os.fspath(path)!r}: {error}") from error
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file for reading; a named pipe is opened at once instead of waiting for a writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has neither
 
 
 def loads(data: bytes, custom_objects: Mapping[str, Any] | None = None, memory_limit: float = DEFAULT_MEMORY) -> Any:

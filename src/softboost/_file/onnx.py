@@ -1,4 +1,7 @@
-"""Export of a fitted model as an ONNX graph of standard operators, in float32.
+"""Export of a fitted model as an ONNX graph of standard operators, with float32 as input and output.
+
+The graph computes in float32, and in float64 if the loss has a log link: the exponential would turn the rounding of
+a raw prediction far from zero into a relative error of the prediction.
 
 The graph corresponds to the prediction kernel: missing-value indicators, standardisation, the linear part, and the
 trees. All trees of the same depth are computed together, with one matrix product for their gates, one product of
@@ -39,7 +42,8 @@ def onnx_model(fitted: FittedModel) -> Any:
         import onnx
     except ImportError as error:
         raise ImportError("to_onnx needs the package onnx: pip install 'softboost[onnx]'") from error
-    graph = _Graph(onnx.helper, onnx.numpy_helper)
+    log_link = isinstance(fitted.loss, (Poisson, Gamma, Tweedie))
+    graph = _Graph(onnx.helper, onnx.numpy_helper, np.float64 if log_link else np.float32)
     x = _standardised(graph, fitted)
     raw = _linear_part(graph, x, fitted.ensemble)
     for trees in _by_shape(fitted.ensemble.trees):
@@ -91,8 +95,8 @@ def _check_supported(fitted: FittedModel) -> None:
 class _Graph:
     """Nodes and constants of the graph; :meth:`add` returns the name of the output of a node."""
 
-    def __init__(self, helper: Any, numpy_helper: Any) -> None:
-        self._helper, self._numpy_helper = helper, numpy_helper
+    def __init__(self, helper: Any, numpy_helper: Any, precision: Any) -> None:
+        self._helper, self._numpy_helper, self.precision = helper, numpy_helper, precision
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -102,13 +106,17 @@ class _Graph:
         self.nodes.append(self._helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
 
-    def constant(self, values: Any, dtype: Any = np.float32) -> str:
+    def constant(self, values: Any, dtype: Any = None) -> str:
         name = f"constant_{len(self.constants)}"
-        limit = float(np.finfo(np.float32).max)
         array = np.asarray(values)
-        array = np.clip(array, -limit, limit) if dtype is np.float32 else array
+        if dtype is None:
+            dtype, limit = self.precision, float(np.finfo(self.precision).max)
+            array = np.clip(array, -limit, limit)
         self.constants.append(self._numpy_helper.from_array(np.ascontiguousarray(array.astype(dtype)), name))
         return name
+
+    def cast(self, x: str, precision: Any) -> str:
+        return self.add("Cast", x, to=self._helper.np_dtype_to_tensor_dtype(np.dtype(precision)))
 
     def shape(self, *sizes: int) -> str:
         return self.constant(sizes, np.int64)
@@ -120,7 +128,9 @@ def _standardised(graph: _Graph, fitted: FittedModel) -> str:
     encoded = "X"
     if len(missing):
         holes = graph.add("IsNaN", graph.add("Gather", "X", graph.constant(missing, np.int64), axis=1))
-        encoded = graph.add("Concat", "X", graph.add("Cast", holes, to=1), axis=1)
+        encoded = graph.add("Concat", "X", graph.cast(holes, np.float32), axis=1)
+    if graph.precision is not np.float32:
+        encoded = graph.cast(encoded, graph.precision)
     centred = graph.add("Sub", encoded, graph.constant(units.centre))
     scaled = graph.add("Mul", centred, graph.constant(1.0 / units.spread))
     known = graph.add("Where", graph.add("IsNaN", scaled), graph.constant(0.0), scaled)
@@ -201,8 +211,9 @@ def _finished(graph: _Graph, raw: str, x: str, fitted: FittedModel) -> str:
         level = graph.add("Add", level, graph.constant(units.centre[column]))
         low, high = graph.add("Add", level, low), graph.add("Add", level, high)
     raw = graph.add("Min", graph.add("Max", raw, low), high)
-    if isinstance(fitted.loss, (Poisson, Gamma, Tweedie)):
-        raw = graph.add("Exp", graph.add("Clip", raw, graph.constant(-80.0), graph.constant(80.0)))
+    if graph.precision is not np.float32:
+        raw = graph.add("Exp", graph.add("Clip", raw, graph.constant(-87.0), graph.constant(88.0)))  # within float32
+        raw = graph.cast(raw, np.float32)
     if fitted.y_ndim == 1:
         return graph.add("Squeeze", raw, graph.shape(1), name="prediction")
     return graph.add("Identity", raw, name="prediction")

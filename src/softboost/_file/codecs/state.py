@@ -31,7 +31,7 @@ from .settings import PARAMETER_KINDS, SCALARS, attributes, conforms
 __all__ = ["register_estimator"]
 
 Array = NDArray[Any]
-LEAST_SPREAD = 1e-300
+LEAST_SPREAD = 1e-308
 MAX_THREADS = 1024
 NAMES = {"y_ndim": "_y_ndim", "raw_bounds": "_raw_bounds", "recent": "_recent"}  # other names end in "_"
 DERIVED = ("n_estimators_", "n_outputs_")  # redundant entries of older files
@@ -55,6 +55,8 @@ def _unpack_tree(f: Fields) -> SoftTree:
     dtypes = {a.dtype for a in (gate_weights, gate_bias, leaf_values, leaf_weights) if a is not None}
     if len(dtypes) > 1:
         raise f.error("gates and leaves have different precisions")
+    leaf_weights = None if leaf_weights is None else np.ascontiguousarray(leaf_weights)
+    gate_weights, leaf_values = np.ascontiguousarray(gate_weights), np.ascontiguousarray(leaf_values)
     return SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
 
 
