@@ -301,6 +301,22 @@ def test_longer_horizons_than_fitted_are_forecast():
     assert_allclose(values(forecast, 9)[:, :3], values(model.predict(), 3), rtol=0.05)
 
 
+@pytest.mark.parametrize("h", [1, 2, 6])
+def test_other_horizons_than_fitted_are_corrected_too(h):
+    """A pattern that all series share is learned by the correction, which reads the columns of the fitted horizon."""
+    rng = np.random.default_rng(0)
+    shock = (rng.random((20, 60)) < 0.2) * 5.0
+    model = Forecaster("MS", 4, candidates=["smoothing", "correction"]).fit(
+        frame([10 + s + 0.1 * rng.normal(size=60) for s in shock])
+    )
+    assert model.fitted_.corrections
+    forecast, fitted = values(model.predict(h=h, level=[80]), h), values(model.predict(), 4)
+    if h < 4:
+        assert_array_equal(forecast, fitted[:, :h])
+    else:
+        assert_allclose(forecast[:, :4], fitted, rtol=0.05)
+
+
 def test_gaps_are_filled_from_the_rows_at_hand_alone():
     y = np.array([np.nan, 1.0, np.nan, 3.0, np.nan])
     panel = Panel(y, np.array([0, 5]), np.arange(5), np.empty((5, 0)), np.empty((1, 0)), "interpolate")

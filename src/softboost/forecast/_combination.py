@@ -146,23 +146,28 @@ class Combination:
 
     def predict(self, panel: Panel, series: Array, future: Future) -> Array:
         """Forecasts (n_histories, h) after the histories of ``panel``; ``series`` are their numbers at fit time."""
-        outlook = self.smoothing.outlook(panel, future.times.shape[1], columns=bool(self.corrections))
-        forecasts = self._forecasts(outlook, panel, series, future)
-        return _mixed(forecasts, self.weights[series])
+        forecasts, weights = self.by_member(panel, series, future)
+        return _mixed(forecasts, weights)
 
-    def _forecasts(self, outlook: Outlook, panel: Panel, series: Array, future: Future) -> list[Array]:
+    def by_member(self, panel: Panel, series: Array, future: Future) -> tuple[list[Array], Array]:
+        """Forecasts of each member, NaN for series it does not forecast, and weights (n_histories, n_members).
+
+        A shorter horizon than the fitted one gives its first steps. Corrections read the columns of the fitted one.
+        """
+        steps = future.times.shape[1]
+        fitted_h = self.smoothing.outlook(panel, self.h, columns=bool(self.corrections))
+        outlook = fitted_h if steps <= self.h else self.smoothing.outlook(panel, steps)
         out = []
         for member in self.members:
             if member in self.corrections:
-                known = Future(future.times[:, : self.h], _padded(future.exog, self.h))
-                X = inputs(outlook, panel, known, 1)
-                out.append(self.corrections[member].corrected(outlook, X)[:, 0])
+                X = inputs(fitted_h, panel, Future(future.times, _padded(future.exog, self.h)), 1)
+                out.append(self.corrections[member].corrected(outlook, X)[:, 0, :steps])
             elif member in self.regressions:
                 fitted = self.regressions[member]
                 out.append(np.where(fitted.short[series][:, None], np.nan, fitted.predict(panel, series, future)))
             else:
-                out.append(outlook.forecast[:, 0])
-        return out
+                out.append(outlook.forecast[:, 0, :steps])
+        return out, self.weights[series]
 
     def learn(self, panel: Panel, n_new: Array) -> None:
         """Let the regressions learn the last ``n_new`` rows; the bank reads them anyway."""

@@ -22,7 +22,7 @@ from ._frame_forms import Names, as_long, is_frame
 from ._frequency import guess_frequency, polars_word
 from ._panel import Array, Future, Panel
 
-__all__ = ["LongFrame", "add_columns", "concatenate", "infer_freq", "read_future", "read_long", "take"]
+__all__ = ["LongFrame", "add_columns", "concatenate", "infer_freq", "join_future", "read_future", "read_long", "take"]
 
 Categories = dict[str, list[str]]
 
@@ -473,12 +473,13 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
             f"the model was fitted with {long.exog}, which change in time; pass their future as X_df, or drop them "
             "from the frame before fitting"
         )
-    joined = _join(future, X_df, names, long.exog)
+    joined = join_future(future, X_df, names, long.exog)
     exog = _matrix(joined, long.exog, long.categories)
     return future, Future(times, exog.reshape(n_series, h, -1))
 
 
-def _join(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any:
+def join_future(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any:
+    """The frame of future times with the exogenous columns of ``X_df``."""
     left = nw.from_native(future, eager_only=True).with_row_index("_row")
     X_df = as_long(X_df, names)
     right = nw.from_native(X_df, eager_only=True)

@@ -15,9 +15,9 @@ from softboost._data.checks import resolve_n_threads
 from softboost._model.ensemble import Ensemble
 from softboost._regressor import SoftBoostRegressor
 
-from ._features import feature_names as _names
+from ._names import feature_names as _names
 
-__all__ = ["Attributions", "attributions"]
+__all__ = ["Attributions", "regressor_attributions", "shapley_plan"]
 
 Array = NDArray[Any]
 MAX_EXACT = 10  # largest number of columns of a tree for which all 2^k combinations are evaluated
@@ -33,15 +33,15 @@ class Attributions:
     ----------
     values : ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
         Shapley values of the columns.
-    baseline : float or ndarray of shape (n_outputs,)
-        The mean prediction over the background.
+    baseline : float or ndarray of shape (n_outputs,) or (n_samples,)
+        The mean prediction over the background; one for each row if rows are forecasts.
     prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         ``baseline + values.sum(axis=1)``. Equals ``model.predict(X)`` for losses without a link, and its logarithm for
         the Poisson, gamma and Tweedie losses.
     feature_names : list of str
         Names of the columns, in the order of the second axis of ``values``.
     index : sequence or None, default=None
-        Row labels of the data frame, if there are any.
+        Row labels of the data frame, if there are any; pairs of id and time for forecasts.
     data : ndarray of shape (n_samples, n_features) or None, default=None
         Values of the columns in these rows, for plots.
 
@@ -75,44 +75,10 @@ class Attributions:
         return pd.DataFrame(self.values, index=self.index, columns=self.feature_names)
 
 
-def attributions(
+def regressor_attributions(
     model: SoftBoostRegressor, X: Any, background: Any = None, *, feature_names: Any = None, random_state: int = 0
 ) -> Attributions:
-    """Shapley values: the average contribution of each column over all orders in which columns are revealed.
-
-    Columns that are not yet revealed take their values from the background (interventional Shapley values). The model
-    is a sum of parts, and so are its Shapley values. They are exact for the linear part, ``slope * (x - background)``,
-    and for trees that use at most 10 columns. For larger trees and for non-linear transforms they are estimated from
-    64 random orders; the estimates have a sampling error but still sum to the prediction.
-
-    Parameters
-    ----------
-    model : SoftBoostRegressor
-        A fitted model.
-    X : array or frame of shape (n_samples, n_features)
-        Rows to explain.
-    background : array or frame of shape (n_background, n_features) or None, default=None
-        Rows that supply the values of unrevealed columns. Time grows with their number; 20 to 100 are enough. None
-        uses a single row, the means of the training columns.
-    feature_names : sequence of str or None, default=None
-        Names of the columns; None uses the names of the training data frame, or x0, x1, ...
-    random_state : int, default=0
-        Seed of the random orders.
-
-    Returns
-    -------
-    attributions : Attributions
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from softboost import SoftBoostRegressor
-    >>> X = np.random.default_rng(0).normal(size=(80, 4))
-    >>> model = SoftBoostRegressor().fit(X, np.abs(X[:, 0]) + X[:, 1])
-    >>> why = attributions(model, X[:5])
-    >>> bool(np.allclose(why.baseline + why.values.sum(axis=1), model.predict(X[:5])))
-    True
-    """
+    """Shapley values of a regressor; see :func:`softboost.inspection.attributions`."""
     names = _names(model, feature_names)
     rows = model._encode(X)
     others = model.units_.centre.astype(rows.dtype)[None] if background is None else model._encode(background)
@@ -185,7 +151,7 @@ def _shapley(
     predict: Callable[[Array], Array], rows: Array, others: Array, owned: list[Array], rng: np.random.Generator
 ) -> Array:
     """Shapley values (n_samples, n_players, n_outputs); player i consists of the encoded columns ``owned[i]``."""
-    known, weights = _exact_plan(len(owned)) if len(owned) <= MAX_EXACT else _sampled_plan(len(owned), rng)
+    known, weights = shapley_plan(len(owned), rng, MAX_EXACT)
     mask = np.zeros((len(known), rows.shape[1]), dtype=bool)
     for i, columns in enumerate(owned):
         mask[:, columns] = known[:, i, None]
@@ -203,6 +169,16 @@ def _shapley(
     return np.concatenate(out)
 
 
+def shapley_plan(
+    n_players: int, rng: np.random.Generator, max_exact: int = MAX_EXACT, n_permutations: int = N_PERMUTATIONS
+) -> tuple[Array, Array]:
+    """Subsets of players (n_subsets, n_players) and the weight of each in the value of each player.
+
+    All subsets for at most ``max_exact`` players, else those along random orders.
+    """
+    return _exact_plan(n_players) if n_players <= max_exact else _sampled_plan(n_players, rng, n_permutations)
+
+
 def _exact_plan(n_players: int) -> tuple[Array, Array]:
     """All subsets of players, and their weights in the value of each player."""
     subsets = np.array([[bool(s >> i & 1) for i in range(n_players)] for s in range(2**n_players)])
@@ -213,10 +189,10 @@ def _exact_plan(n_players: int) -> tuple[Array, Array]:
     return subsets, np.where(subsets.T, with_player[size], -without[size])
 
 
-def _sampled_plan(n_players: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _sampled_plan(n_players: int, rng: np.random.Generator, n_permutations: int) -> tuple[Array, Array]:
     """The subsets along random orders and their reverses; within each order the values sum to the prediction."""
     subsets, weights = [], []
-    for _ in range(N_PERMUTATIONS // 2):
+    for _ in range(n_permutations // 2):
         order = rng.permutation(n_players)
         for way in (order, order[::-1]):
             rank = np.empty(n_players, dtype=int)
@@ -225,5 +201,5 @@ def _sampled_plan(n_players: int, rng: np.random.Generator) -> tuple[Array, Arra
             weight = np.zeros((n_players, n_players + 1))
             weight[np.arange(n_players), rank + 1] = 1.0
             weight[np.arange(n_players), rank] = -1.0
-            weights.append(weight / N_PERMUTATIONS)
+            weights.append(weight / n_permutations)
     return np.concatenate(subsets), np.concatenate(weights, axis=1)

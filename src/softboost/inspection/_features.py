@@ -12,12 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from softboost._model.member import Member
 from softboost._regressor import SoftBoostRegressor
 
+from ._forecasts import forecast_importances, is_forecaster
+from ._names import encoded_names
+from ._names import feature_names as _names
+from ._streams import is_online, online_importances
+
 __all__ = [
     "describe_features",
     "directions",
     "dropped_features",
-    "encoded_names",
-    "feature_names",
     "importances",
     "linear_text",
     "transform_matrix",
@@ -26,41 +29,23 @@ __all__ = [
 Array = NDArray[Any]
 
 
-def feature_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
-    """Names of the columns of X: ``names``, the names seen in fit, or x0, x1, ..."""
-    check_is_fitted(model)
-    n = model.n_features_in_
-    if names is None:
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n)])
-    names = [str(name) for name in names]
-    if len(names) != n:
-        raise ValueError(f"feature_names has {len(names)} names, but the model was fitted on {n} columns")
-    return names
-
-
-def encoded_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
-    """Names of the encoded columns: those of X, then one per category and one per missing-value indicator."""
-    plain = feature_names(model, names)
-    columns = model.columns_
-    out = list(plain)
-    for j, categories in columns.categories.items():
-        out += [f"{plain[j]}={category}" for category in categories]
-    return out + [f"{plain[j]} missing" for j in columns.missing]
-
-
-def importances(model: SoftBoostRegressor, feature_names: Any = None) -> pd.Series[float]:
+def importances(model: Any, feature_names: Any = None) -> pd.Series[float]:
     """Importances by name, largest first; they sum to one.
 
     The importance of a column measures how much the prediction changes per standard deviation of the column. It is the
     sum of its absolute slope in the linear part and, for each tree, its share of the absolute gate weights (after
     multiplication with Q) times the standard deviation of the leaf values, and the mean absolute slope of the leaves.
 
+    The importances of a forecaster or an online model are mean absolute Shapley values (see :func:`attributions`). For
+    a forecaster they are taken from up to five series and three steps ahead; inputs are recent values, values one or
+    more seasons before, other past values, exogenous and static columns, and the calendar.
+
     Parameters
     ----------
-    model : SoftBoostRegressor
+    model : SoftBoostRegressor, Forecaster or OnlineSoftBoostRegressor
         A fitted model.
     feature_names : sequence of str or None, default=None
-        Names of the columns; None uses the names of the training data frame, or x0, x1, ...
+        Names of the columns of a regressor; None uses the names of the training data frame, or x0, x1, ...
 
     Returns
     -------
@@ -76,20 +61,22 @@ def importances(model: SoftBoostRegressor, feature_names: Any = None) -> pd.Seri
     >>> sorted(top.index[:2]), float(round(top.sum(), 6))
     (['bmi', 's5'], 1.0)
     """
-    names = _names(model, feature_names)
-    values = pd.Series(model.feature_importances_, index=names, name="importance", dtype=float)
-    return values.sort_values(ascending=False, kind="stable")
+    if is_forecaster(model):
+        values = forecast_importances(model)
+    elif is_online(model):
+        values = online_importances(model)
+    else:
+        names = _names(model, feature_names)
+        values = pd.Series(model.feature_importances_, index=names, dtype=float)
+    return values.rename("importance").sort_values(ascending=False, kind="stable")
 
 
-_names = feature_names
-
-
-def dropped_features(model: SoftBoostRegressor, feature_names: Any = None) -> list[str]:
+def dropped_features(model: Any, feature_names: Any = None) -> list[str]:
     """Columns that cannot change any prediction, because their importance is exactly zero.
 
     Parameters
     ----------
-    model : SoftBoostRegressor
+    model : SoftBoostRegressor, Forecaster or OnlineSoftBoostRegressor
         A fitted model.
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.
@@ -108,16 +95,16 @@ def dropped_features(model: SoftBoostRegressor, feature_names: Any = None) -> li
     >>> len(dropped_features(model.fit(X, X[:, 3]))) > 10
     True
     """
-    names = _names(model, feature_names)
-    return [name for name, value in zip(names, model.feature_importances_, strict=True) if value == 0.0]
+    values = importances(model, feature_names)  # those that are zero keep the order of the columns
+    return [str(name) for name, value in values.items() if value == 0.0]
 
 
-def describe_features(model: SoftBoostRegressor, feature_names: Any = None, share: float = 0.95) -> str:
+def describe_features(model: Any, feature_names: Any = None, share: float = 0.95) -> str:
     """Describe in two sentences which columns are important and which were dropped.
 
     Parameters
     ----------
-    model : SoftBoostRegressor
+    model : SoftBoostRegressor, Forecaster or OnlineSoftBoostRegressor
         A fitted model.
     feature_names : sequence of str or None, default=None
         As in :func:`importances`.

@@ -12,9 +12,9 @@ from softboost._regressor import SoftBoostRegressor
 from softboost._runtime.axes import new_axes
 
 from ._attributions import Attributions
-from ._features import feature_names as _names
 from ._features import importances, n_transform_rounds, transform_matrix
 from ._labels import WIDTH, label_width, name_bars, value_text
+from ._names import feature_names as _names
 
 __all__ = [
     "plot_attributions",
@@ -34,14 +34,12 @@ def _axes(ax: Any, width: float = 6.4, height: float = 4.0) -> Any:
     return new_axes(width, height) if ax is None else ax
 
 
-def plot_importances(
-    model: SoftBoostRegressor, *, n_features: int = 15, feature_names: Any = None, ax: Any = None
-) -> Any:
+def plot_importances(model: Any, *, n_features: int = 15, feature_names: Any = None, ax: Any = None) -> Any:
     """Bar chart of the largest importances, largest on top.
 
     Parameters
     ----------
-    model : SoftBoostRegressor
+    model : SoftBoostRegressor, Forecaster or OnlineSoftBoostRegressor
         A fitted model.
     n_features : int, default=15
         Number of bars.
@@ -209,28 +207,28 @@ def plot_attributions(why: Attributions, row: int = 0, *, n_features: int = 10, 
         raise ValueError(
             "the model has several outputs; plot Attributions(values[:, :, k], baseline[k], ...) for output k"
         )
-    values = why.values[row]
+    values, baseline = why.values[row], float(np.broadcast_to(why.baseline, len(why.values))[row])
     order = np.argsort(-np.abs(values), kind="stable")
     names, sizes = [_with_value(why, row, j) for j in order[:n_features]], list(values[order[:n_features]])
     rest = float(values[order[n_features:]].sum())
     if len(order) > n_features:
         names, sizes = [*names, f"{len(order) - n_features} others"], [*sizes, rest]
     ax = _axes(ax, 5.0 + label_width(names), 1.2 + _bar_height(names) * len(names))
-    ends = why.baseline + np.cumsum(sizes)
+    ends = baseline + np.cumsum(sizes)
     starts = ends - sizes
     at = np.arange(len(names))
     ax.barh(at, sizes, left=starts, color=[VERMILION if s > 0 else BLUE for s in sizes])
     for y, end, size in zip(at, ends, sizes, strict=True):
         ax.annotate(f"{size:+.3g}", (end, y), (4 if size >= 0 else -4, 0), textcoords="offset points",
                     va="center", ha="left" if size >= 0 else "right", fontsize=8, bbox=PAPER)  # fmt: skip
-    ax.axvline(why.baseline, color=GREY, linewidth=1, linestyle=":", zorder=0)
+    ax.axvline(baseline, color=GREY, linewidth=1, linestyle=":", zorder=0)
     ax.axvline(why.prediction[row], color="black", linewidth=1, zorder=0)
     name_bars(ax, names)
     ax.invert_yaxis()
     low, high = min(*starts, *ends), max(*starts, *ends)
     room = 0.15 * ((high - low) or 1.0)  # space for the numbers beside the bars
     ax.set_xlim(low - room, high + room)
-    ax.set_xlabel(f"from {why.baseline:.4g} (mean) to {why.prediction[row]:.4g} (prediction)")
+    ax.set_xlabel(f"from {baseline:.4g} (mean) to {why.prediction[row]:.4g} (prediction)")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

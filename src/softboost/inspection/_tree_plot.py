@@ -12,8 +12,8 @@ from softboost._boost.soft_tree import SoftTree
 from softboost._regressor import SoftBoostRegressor
 from softboost._runtime.axes import new_axes
 
-from ._features import encoded_names
 from ._labels import CHARACTER, shortened
+from ._names import encoded_names
 
 __all__ = ["plot_tree"]
 

@@ -185,7 +185,11 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         _check_row(x)
         if self.n_rows_seen == 0:
             return 0.0
-        *_, basis = self._see(self._units.standardised(self._encoder.encode(x)))
+        return self._predict_encoded(self._encoder.encode(x))
+
+    def _predict_encoded(self, row: Array) -> float:
+        """Prediction for an encoded row."""
+        *_, basis = self._see(self._units.standardised(row))
         y = self._experts.combined(self._bases(basis)) * self._y_scale + float(self._target.centre[0])
         low, high = self._range
         return float(min(max(y, 2 * low - high), 2 * high - low))
