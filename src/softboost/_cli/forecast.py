@@ -19,7 +19,8 @@ from softboost.forecast._frame_forms import Names
 from softboost.report import Page, line_chart
 
 from .console import short_number, text_table
-from .series_file import SeriesFile, TableError, read_series
+from .series_file import SeriesFile, read_future, read_series
+from .table_file import Format, TableError, shown_path
 
 __all__ = ["add_backtest_arguments", "add_forecast_arguments", "backtest", "forecast"]
 
@@ -30,7 +31,9 @@ Say = Callable[[str], None]
 
 
 def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="CSV or Parquet, one row per time (and series)")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="CSV or Parquet, one row per time (and series); - reads stdin"
+    )
     parser.add_argument("--h", type=_positive, default=12, metavar="N", help="steps ahead (default: %(default)s)")
     parser.add_argument("--freq", metavar="WORD", help="pandas frequency (D, MS, h) or a number (default: inferred)")
     parser.add_argument(
@@ -40,6 +43,17 @@ def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
     columns.add_argument("--id", metavar="NAME", help="column that names the series")
     columns.add_argument("--time", metavar="NAME", help="column with the times")
     columns.add_argument("--target", metavar="NAME", help="column with the values to forecast")
+    columns.add_argument("--wide", action="store_true", help="every column of numbers is a series")
+    columns.add_argument(
+        "--exog",
+        type=Path,
+        metavar="FILE",
+        help="future values of columns that are known ahead, with the same columns of series and times",
+    )
+    text = parser.add_argument_group("text files (default: inferred)")
+    text.add_argument("--sep", type=_separator, metavar="CHAR", help="separator of cells; tab for a tabulator")
+    text.add_argument("--decimal", choices=[".", ","], help="decimal mark")
+    text.add_argument("--encoding", metavar="NAME", help="e.g. cp1252 or latin-1 (default: UTF-8, else cp1252)")
     model = parser.add_argument_group("model")
     model.add_argument("--season-length", type=_positive, metavar="N", help="steps in a season (default: from --freq)")
     model.add_argument(
@@ -56,8 +70,18 @@ def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _separator(text: str) -> str:
+    text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
+    if len(text) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a single character; use e.g. ';' or tab")
+    return text
+
+
 def _positive(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
     return value
@@ -108,15 +132,32 @@ def add_backtest_arguments(parser: argparse.ArgumentParser) -> None:
     _add_outputs(parser, "all forecasts")
 
 
-def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int]:
+def _check_outputs(args: argparse.Namespace) -> None:
+    """Refuse outputs into folders that do not exist before any work is done."""
+    for option, path in (("--out", args.out), ("--plot", args.plot)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise TableError(f"{option} {path}: the folder {str(path.parent)!r} does not exist; create it first")
+
+
+def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int, pd.DataFrame | None]:
+    """The file, its frequency, and the values known ahead."""
+    _check_outputs(args)
+    form = Format(args.sep, args.decimal, args.encoding)
+    roles = {"id_column": args.id, "time_column": args.time, "target": args.target}
+    known = None
+    if args.exog is not None:
+        if args.wide:
+            raise TableError("--exog needs a file with one row per series and time; omit --wide")
+        known = read_future(args.exog, **roles, form=form)
+    columns = [] if known is None else [c for c in known.columns if c not in ("unique_id", "ds")]
+    if known is not None and not columns:
+        raise TableError(f"{args.exog}: no column beside those of series and times")
     file = read_series(
-        args.file,
-        id_column=args.id,
-        time_column=args.time,
-        target=args.target,
-        allow_gaps=args.gaps != "raise",
-        say=say,
+        args.file, **roles, columns=columns, wide=args.wide, form=form, allow_gaps=args.gaps != "raise", say=say
     )
+    if known is not None and "unique_id" not in known:
+        ids = file.frame["unique_id"].unique()
+        known = pd.concat([known.assign(unique_id=name) for name in ids], ignore_index=True)
     whole_numbers = file.frame["ds"].dtype.kind in "iu"
     if args.freq is None:
         freq = infer_freq(file.frame, Names())
@@ -124,14 +165,19 @@ def _read(args: argparse.Namespace, say: Say) -> tuple[SeriesFile, str | int]:
     elif whole_numbers:
         if not args.freq.lstrip("-").isdigit():
             raise TableError(
-                f"--freq {args.freq}: the times of {args.file} are integers; use an integer, e.g. --freq 1"
+                f"--freq {args.freq}: the times of {shown_path(args.file)} are integers; use an integer, e.g. --freq 1"
             )
         freq = int(args.freq)
     else:
         freq = _checked_offset(args.freq)
     if args.gaps == "raise":
         file.check_regular(freq)
-    return file, freq
+    return file, freq, known
+
+
+def _title(args: argparse.Namespace) -> str:
+    """Name of the input, for reports."""
+    return shown_path(args.file) if args.file == Path("-") else str(args.file.name)
 
 
 def _checked_offset(word: str) -> str:
@@ -183,16 +229,21 @@ def _plain_names(frame: pd.DataFrame) -> pd.DataFrame:
 
 def forecast(args: argparse.Namespace, say: Say, show: Say) -> int:
     """Forecast every series of a file."""
-    file, freq = _read(args, say)
+    file, freq, known = _read(args, say)
     model = _forecaster(args, freq)
 
     def work() -> pd.DataFrame:
-        return _plain_names(model.fit(file.frame).predict(level=args.level))
+        return _plain_names(model.fit(file.frame).predict(level=args.level, X_df=known))
 
-    table = _heard(say, work)
+    try:
+        table = _heard(say, work)
+    except ValueError as error:
+        if known is None or "X_df" not in str(error):
+            raise
+        raise TableError(str(error).replace("X_df", shown_path(args.exog))) from None
     say(_chosen(model))
     if args.plot:
-        _forecast_page(file, table, args).write(args.plot, f"Written by softboost forecast {args.file.name}.")
+        _forecast_page(file, table, args).write(args.plot, f"Written by softboost forecast {_title(args)}.")
         say(f"pictures: {args.plot}")
     _deliver(table, args, show)
     return 0
@@ -220,7 +271,6 @@ def _deliver(table: pd.DataFrame, args: argparse.Namespace, show: Say) -> None:
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".parquet":
         table.to_parquet(path, index=False)
     elif path.suffix.lower() == ".json":
@@ -230,7 +280,7 @@ def _write(table: pd.DataFrame, path: Path) -> None:
 
 
 def _forecast_page(file: SeriesFile, table: pd.DataFrame, args: argparse.Namespace) -> Page:
-    page = Page(f"Forecasts of {args.file.name}", f"{_steps(args.h)} ahead with intervals of {_levels(args)}.")
+    page = Page(f"Forecasts of {_title(args)}", f"{_steps(args.h)} ahead with intervals of {_levels(args)}.")
     names = list(dict.fromkeys(table["unique_id"]))
     for name in names[:MAX_PICTURES]:
         past = file.frame[file.frame["unique_id"] == name].tail(max(4 * args.h, 48))
@@ -266,7 +316,7 @@ def _levels(args: argparse.Namespace) -> str:
 
 def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
     """Back-test on the series of a file, compared with naive, seasonal naive and smoothing forecasts."""
-    file, freq = _read(args, say)
+    file, freq, _ = _read(args, say)  # a back-test finds the columns known ahead in the past
     model = _forecaster(args, freq)
     refit = bool(args.refit)
 
@@ -287,7 +337,7 @@ def backtest(args: argparse.Namespace, say: Say, show: Say) -> int:
         say(f"forecasts: {args.out}")
     if args.plot is not None:
         page = _backtest_page(result, table, (scores, series, steps), args)
-        page.write(args.plot, f"Written by softboost backtest {args.file.name}.")
+        page.write(args.plot, f"Written by softboost backtest {_title(args)}.")
         say(f"pictures: {args.plot}")
     if args.json:
         show(json.dumps({"scores": scores, "series": series, "steps": steps, "files": paths}, indent=2))
@@ -342,7 +392,7 @@ def _backtest_page(
     result: Backtest, table: pd.DataFrame, tables: tuple[Records, Records, Records], args: argparse.Namespace
 ) -> Page:
     scores, series, steps = tables
-    page = Page(f"Back-test of {args.file.name}", f"{_steps(args.h)} ahead from {args.n_windows} origins.")
+    page = Page(f"Back-test of {_title(args)}", f"{_steps(args.h)} ahead from {args.n_windows} origins.")
     page.text(
         "mase is the mean absolute error divided by the mean absolute change from one time to the next, averaged over "
         "the series. skill is the gain over the naive forecast: 0% is as good as the last value, 100% is perfect."

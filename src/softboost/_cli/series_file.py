@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["SeriesFile", "TableError", "read_series"]
+from softboost.forecast._frequency import guess_frequency
+
+from .table_file import Format, TableError, numbers_of, read_table, shown_path
+
+__all__ = ["SeriesFile", "TableError", "read_future", "read_series"]
 
 ID_NAMES = ("unique_id", "series_id", "id", "series", "item_id", "item", "sku", "ticker", "symbol", "name", "store")
 TIME_NAMES = (
@@ -25,13 +26,7 @@ DATE_FORMATS = (
     "ISO8601", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%Y/%m/%d",
     "%d-%m-%Y", "%b %Y", "%B %Y",
 )  # fmt: skip
-SEPARATORS = ",;\t|"
-MINUS = "\N{MINUS SIGN}"
 GAPS = {"", "na", "n/a", "nan", "null", "none"}
-
-
-class TableError(ValueError):
-    """Raised if a file cannot be read as series; the message names the line and the column."""
 
 
 @dataclass
@@ -41,7 +36,7 @@ class SeriesFile:
     Attributes
     ----------
     frame : pandas.DataFrame
-        Columns ``unique_id``, ``ds``, ``y``, sorted by series and time.
+        Columns ``unique_id``, ``ds``, ``y`` and those asked for, sorted by series and time.
     lines : ndarray of shape (n_rows,)
         Line number of each row in the file (in a Parquet file, its row number, from one).
     path : Path
@@ -63,14 +58,23 @@ class SeriesFile:
             with warnings.catch_warnings():  # pandas warns that some offsets are added one by one
                 warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
                 expected = pd.Series(pd.DatetimeIndex(times) + pd.tseries.frequencies.to_offset(freq))
-        wrong = (ids[1:] == ids[:-1]) & (times.to_numpy()[1:] != expected.to_numpy()[:-1])
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise TableError(
-                f"{self.path}: series {ids[row]!r} goes from {_shown(times[row])} (line {self.lines[row]}) to "
-                f"{_shown(times[row + 1])} (line {self.lines[row + 1]}), but --freq {freq} expects "
-                f"{_shown(expected[row])}; pass another --freq, or fill gaps with --gaps interpolate or --gaps forward"
-            )
+        same = ids[1:] == ids[:-1]
+        wrong = same & (times.to_numpy()[1:] != expected.to_numpy()[:-1])
+        if not wrong.any():
+            return
+        row = int(np.argmax(wrong))
+        step = (
+            f"from {_shown(times[row])} (line {self.lines[row]}) to {_shown(times[row + 1])} (line "
+            f"{self.lines[row + 1]}), but --freq {freq} expects {_shown(expected[row])}"
+        )
+        name, series = shown_path(self.path), f"series {ids[row]!r}"
+        if 2 * wrong.sum() > same.sum():
+            found = guess_frequency(np.sort(times.to_numpy()[ids == ids[row]]))
+            likely = f"; its times look like --freq {found}" if found is not None and found != freq else ""
+            raise TableError(f"{name}: most lines do not follow --freq {freq}: {series} goes {step}{likely}")
+        raise TableError(
+            f"{name}: {series} has a gap: it goes {step}; use --gaps interpolate or --gaps forward to accept gaps"
+        )
 
 
 def read_series(
@@ -79,18 +83,26 @@ def read_series(
     id_column: str | None = None,
     time_column: str | None = None,
     target: str | None = None,
+    columns: Sequence[str] = (),
+    wide: bool = False,
+    form: Format | None = None,
     allow_gaps: bool = False,
     say: Callable[[str], None] = lambda remark: None,
 ) -> SeriesFile:
-    r"""Read a CSV or Parquet file of one or many series in long format, with one row per series and time.
+    r"""Read a CSV or Parquet file of one or many series, with one row per series and time, or in wide format.
 
     Parameters
     ----------
     path : path
-        ``.csv``, ``.txt``, ``.tsv`` (separated by comma, semicolon, tab or vertical bar) or ``.parquet``, optionally
-        followed by ``.gz``.
+        Text with separators or Parquet, optionally compressed with gzip; ``-`` reads stdin.
     id_column, time_column, target : str or None, default=None
         Columns with the series, the time and the value; None infers them from names and contents.
+    columns : sequence of str, default=()
+        Further columns to read.
+    wide : bool, default=False
+        Read every column of numbers as a series. False infers it.
+    form : Format or None, default=None
+        Separator, decimal mark and encoding; None infers them.
     allow_gaps : bool, default=False
         Treat empty values as missing instead of raising an error.
     say : callable, default: nothing
@@ -109,85 +121,55 @@ def read_series(
     >>> file.frame["y"].tolist(), file.remarks[0]
     ([3.0, 5.0], "time: column 'month'")
     """
-    path = Path(path)
-    if path.is_dir():
-        raise TableError(f"{path} is a folder; pass a file")
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
-    table = _read_parquet(path) if path.suffix in (".parquet", ".pq") else _read_csv(path)
-    if table.empty:
-        raise TableError(f"{path}: no rows below the header")
-    reader = _Reader(path, table, allow_gaps, say)
-    return reader.read(id_column, time_column, target)
+    reader = _Reader(Path(path), form or Format(), allow_gaps, say)
+    return reader.read(id_column, time_column, target, columns, wide)
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(path)
-    except ImportError as error:
-        raise TableError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
+def read_future(
+    path: str | Path,
+    *,
+    id_column: str | None = None,
+    time_column: str | None = None,
+    target: str | None = None,
+    form: Format | None = None,
+) -> pd.DataFrame:
+    """Read a file of values that are known ahead, with the same columns of series and times as the main file.
 
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    """Read all cells as text, so that errors can name a cell; lines with too few or too many cells raise an error."""
-    content = path.read_bytes()
-    try:
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from error
-    head = text.split("\n", 1)[0]
-    separator = max(SEPARATORS, key=head.count)
-    quick = _read_plain_csv(text, separator)
-    if quick is not None:
-        return quick
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
-    if not rows:
-        raise TableError(f"{path}: the file is empty")
-    names = [name.strip() for name in rows[0]]
-    lines = [i + 1 for i, row in enumerate(rows) if i and any(cell.strip() for cell in row)]
-    for line in lines:
-        if len(rows[line - 1]) != len(names):
-            raise TableError(f"{path}, line {line}: {len(rows[line - 1])} cells, but the header has {len(names)}")
-    cells = [[cell.strip() for cell in rows[line - 1]] for line in lines]
-    return pd.DataFrame(cells, columns=names, index=pd.Index(lines), dtype=object)
-
-
-def _read_plain_csv(text: str, separator: str) -> pd.DataFrame | None:
-    """Read a file without quotes, blank lines or ragged lines with pandas; None for other files."""
-    if '"' in text:
-        return None
-    try:
-        table = pd.read_csv(
-            io.StringIO(text), sep=separator, dtype=object, keep_default_na=False, skip_blank_lines=False, header=None
-        )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError):
-        return None
-    if text.count(separator) != (table.shape[1] - 1) * len(table) or (table == "").all(axis=1).any():
-        return None
-    names = [str(name).strip() for name in table.iloc[0]]
-    body = table.iloc[1:].set_axis(names, axis=1)
-    return body.set_axis(pd.RangeIndex(2, len(table) + 1), axis=0)
+    Returns
+    -------
+    frame : pandas.DataFrame
+        ``unique_id`` (if the file has such a column), ``ds``, and all other columns but the target, as numbers where
+        all cells are.
+    """
+    return _Reader(Path(path), form or Format(), True, lambda remark: None).read_known(id_column, time_column, target)
 
 
 class _Reader:
     """Finds the three columns of a table and converts them to times, numbers and names."""
 
-    def __init__(self, path: Path, table: pd.DataFrame, allow_gaps: bool, say: Callable[[str], None]) -> None:
-        self.path, self.table, self.allow_gaps, self.say = path, table, allow_gaps, say
+    def __init__(self, path: Path, form: Format, allow_gaps: bool, say: Callable[[str], None]) -> None:
+        self.path, self.form, self.allow_gaps, self.say = path, form, allow_gaps, say
         self.remarks: list[str] = []
-        if table.columns.duplicated().any():
-            twice = table.columns[table.columns.duplicated()][0]
-            raise TableError(f"{path}: two columns are named {twice!r}")
-        if table.index.dtype.kind not in "iu" or path.suffix in (".parquet", ".pq"):
-            self.table = table.reset_index(drop=True)
-            self.table.index = pd.RangeIndex(1, len(table) + 1)
+        self.name = shown_path(path)
+        self.table = read_table(path, form, self._remark)
+        if self.table.empty:
+            raise TableError(f"{self.name}: no rows below the header")
+        if self.table.columns.duplicated().any():
+            twice = self.table.columns[self.table.columns.duplicated()][0]
+            raise TableError(f"{self.name}: two columns are named {twice!r}")
 
-    def read(self, id_column: str | None, time_column: str | None, target: str | None) -> SeriesFile:
+    def read(
+        self, id_column: str | None, time_column: str | None, target: str | None, columns: Sequence[str], wide: bool
+    ) -> SeriesFile:
+        if self._times_in_header(id_column, time_column, target):
+            id_column, time_column, target = "series", "time", "value"
         if time_column is None:
             self._join_year()
         time_column = self._column("time", time_column, TIME_NAMES) or self._first_dates(target, id_column)
-        target = self._column("target", target, TARGET_NAMES) or self._last_numbers(time_column, id_column)
-        assert time_column is not None
+        if wide or (target is None and id_column is None and not columns and self._looks_wide(time_column)):
+            self._melt(time_column, id_column, target)
+            id_column, target = "series", "value"
+        target = self._column("target", target, TARGET_NAMES) or self._last_numbers(time_column, id_column, *columns)
         assert target is not None
         id_column = self._column("series", id_column, ID_NAMES, besides=(time_column, target))
         id_column = id_column or self._series_told_apart(time_column, target)
@@ -196,11 +178,17 @@ class _Reader:
                 self._remark(f"{role}: column {name!r}")
         if id_column is None:
             self._remark("series: one, the whole file")
-        left = [str(c) for c in self.table.columns if c not in (time_column, target, id_column)]
+        for name in columns:
+            self._column("--exog file", name, ())
+        if columns:
+            self._remark(f"known ahead: {', '.join(columns)}")
+        left = [str(c) for c in self.table.columns if c not in (time_column, target, id_column, *columns)]
         if left:
             self._remark(f"ignored: {', '.join(left)}")
         ids = self.table[id_column].astype(str) if id_column is not None else pd.Series(target, self.table.index)
         frame = pd.DataFrame({"unique_id": ids, "ds": self._times(time_column), "y": self._numbers(target)})
+        for name in columns:
+            frame[name] = self._values(name)
         self._check_repeats(frame)
         frame = frame.sort_values(["unique_id", "ds"], kind="stable")
         lines = frame.index.to_numpy()
@@ -208,6 +196,88 @@ class _Reader:
         first, last = _shown(frame["ds"].min()), _shown(frame["ds"].max())
         self._remark(f"{frame['unique_id'].nunique():,} series, {len(frame):,} rows, {first} to {last}")
         return SeriesFile(frame, lines, self.path, self.remarks)
+
+    def read_known(self, id_column: str | None, time_column: str | None, target: str | None) -> pd.DataFrame:
+        if time_column is None:
+            self._join_year()
+        time_column = self._column("time", time_column, TIME_NAMES) or self._first_dates(target, id_column)
+        id_column = self._column("series", id_column, ID_NAMES, besides=(time_column,))
+        frame = pd.DataFrame({"ds": self._times(time_column)})
+        if id_column is not None:
+            frame.insert(0, "unique_id", self.table[id_column].astype(str))
+        for name in self.table.columns:
+            if name not in (time_column, id_column, target):
+                frame[str(name)] = self._values(str(name))
+        return frame.reset_index(drop=True)
+
+    def _values(self, name: str) -> Any:
+        """A column as numbers if all of its cells are numbers or empty, else as text."""
+        numbers = self._as_numbers(name)
+        empty = self.table[name].map(lambda cell: str(cell).strip().lower() in GAPS)
+        return numbers if (numbers.notna() | empty).all() else self.table[name].astype(str)
+
+    def _as_numbers(self, name: str) -> Any:
+        values = self.table[name]
+        if values.dtype.kind in "mM":
+            return pd.Series(np.nan, index=values.index)
+        return numbers_of(values, self.form.decimal)
+
+    # -- wide files ----------------------------------------------------------------------------------------------------
+
+    def _looks_wide(self, time_column: str) -> bool:
+        """Whether all columns but the time are numbers, several, without a usual name, and no time repeats."""
+        others = [c for c in self.table.columns if c != time_column]
+        known = {str(c).lower() for c in others} & {*TARGET_NAMES, *ID_NAMES}
+        if len(others) < 2 or known or self.table[time_column].duplicated().any():
+            return False
+        return all(self._values(str(c)).dtype.kind in "iuf" and self._as_numbers(str(c)).notna().any() for c in others)
+
+    def _melt(self, time_column: str, id_column: str | None, target: str | None) -> None:
+        """Turn columns into series; empty cells before the first and after the last value of a series are dropped."""
+        if id_column is not None or target is not None:
+            raise TableError(f"{self.name}: --wide reads all columns as series; omit --id and --target")
+        names = [str(c) for c in self.table.columns if c != time_column and self._as_numbers(str(c)).notna().any()]
+        if not names:
+            raise TableError(f"{self.name}: no column of numbers beside {time_column!r}")
+        parts = []
+        for name in names:
+            known = np.flatnonzero(self._as_numbers(name).notna())
+            rows = self.table.iloc[known[0] : known[-1] + 1]
+            parts.append(pd.DataFrame({"series": name, time_column: rows[time_column], "value": rows[name]}))
+        left = [str(c) for c in self.table.columns if c != time_column and str(c) not in names]
+        self.table = pd.concat(parts)
+        self._remark(f"wide file: {len(names)} columns are series" + (f"; ignored: {', '.join(left)}" if left else ""))
+
+    def _times_in_header(self, *asked: str | None) -> bool:
+        """Turn a table with one row per series and one column per time into long format."""
+        if any(name is not None for name in asked):
+            return False
+        names = pd.Series([str(c) for c in self.table.columns])
+        for n_others in (1, 2):  # columns in front that describe the series
+            dates = names[n_others:]
+            if len(dates) < 3 or (dates.str.fullmatch(r"\d{1,5}|.*[a-zA-Z]{4,}.*")).any():
+                continue
+            times = _calendar_numbers(dates)
+            times = _parse_dates(dates) if times is None else times
+            if times is None:
+                continue
+            parts = []
+            for line, row in self.table.iterrows():
+                known = np.flatnonzero(numbers_of(row.iloc[n_others:], self.form.decimal).notna())
+                if not len(known):
+                    continue
+                inside = slice(known[0], known[-1] + 1)
+                label = " ".join(str(cell) for cell in row.iloc[:n_others])
+                values = {"series": label, "time": times.iloc[inside], "value": row.iloc[n_others:].to_numpy()[inside]}
+                parts.append(pd.DataFrame(values).set_axis([line] * (known[-1] + 1 - known[0]), axis=0))
+            if not parts:
+                raise TableError(f"{self.name}: no numbers below the times in the header")
+            self.table = pd.concat(parts)
+            self._remark(f"wide file: one series per line, {len(dates)} times in the header")
+            return True
+        return False
+
+    # -- columns -------------------------------------------------------------------------------------------------------
 
     def _remark(self, text: str) -> None:
         self.remarks.append(text)
@@ -219,7 +289,7 @@ class _Reader:
         columns = [str(c) for c in self.table.columns]
         if asked is not None:
             if asked not in columns:
-                raise TableError(f"{self.path}: no column {asked!r} for the {role}; there are {', '.join(columns)}")
+                raise TableError(f"{self.name}: no column {asked!r} for the {role}; there are {', '.join(columns)}")
             return asked
         lower = {c.lower(): c for c in reversed(columns) if c not in besides}
         return next((lower[name] for name in names if name in lower), None)
@@ -230,7 +300,7 @@ class _Reader:
         for part, per_year in (("month", 12), ("quarter", 4)):
             if "year" not in lower or part not in lower or "ds" in lower or "date" in lower:
                 continue
-            year, within = (self.table[lower[name]].pipe(_as_numbers) for name in ("year", part))
+            year, within = (self._as_numbers(str(lower[name])) for name in ("year", part))
             if year.between(1500, 2500).all() and within.isin(range(1, per_year + 1)).all():
                 month = ((within - 1) * (12 // per_year) + 1).astype(int)
                 dates = pd.to_datetime({"year": year.astype(int), "month": month, "day": 1})
@@ -240,22 +310,24 @@ class _Reader:
     def _first_dates(self, *besides: str | None) -> str:
         for name in self.table.columns:
             values = self.table[name]
-            if name in besides or values.pipe(_as_numbers).notna().all():
+            if name in besides or (values.dtype.kind != "M" and self._as_numbers(str(name)).notna().all()):
+                if name not in besides and _calendar_numbers(values) is not None:
+                    return str(name)
                 continue
             if values.dtype.kind == "M" or _parse_dates(values) is not None:
                 return str(name)
         if self.table.shape[1] == 1:
             raise TableError(
-                f"{self.path}: a single column, {str(self.table.columns[0])!r}; a column of times and one of values "
+                f"{self.name}: a single column, {str(self.table.columns[0])!r}; a column of times and one of values "
                 "are needed, with a header line"
             )
         raise TableError(
-            f"{self.path}: no column of dates among {', '.join(map(str, self.table.columns))}; set it with --time"
+            f"{self.name}: no column of dates among {', '.join(map(str, self.table.columns))}; set it with --time"
         )
 
     def _last_numbers(self, *besides: str | None) -> str:
         shares = {
-            str(name): self.table[name].pipe(_as_numbers).notna().mean()
+            str(name): self._as_numbers(name).notna().mean()
             for name in reversed(self.table.columns)
             if name not in besides
         }
@@ -264,7 +336,7 @@ class _Reader:
             if found is not None:
                 return found
         raise TableError(
-            f"{self.path}: no column of numbers among {', '.join(map(str, self.table.columns))}; set it with --target"
+            f"{self.name}: no column of numbers among {', '.join(map(str, self.table.columns))}; set it with --target"
         )
 
     def _series_told_apart(self, time_column: str, target: str) -> str | None:
@@ -272,48 +344,52 @@ class _Reader:
         if not self.table[time_column].duplicated().any():
             return None
         for name in self.table.columns:
-            if name in (time_column, target) or self.table[name].pipe(_as_numbers).notna().any():
+            if name in (time_column, target) or self._as_numbers(name).notna().any():
                 continue
             if not self.table.duplicated([name, time_column]).any():
                 return str(name)
         return None
 
     def _numbers(self, name: str) -> Any:
-        values = self.table[name].pipe(_as_numbers)
+        values = self._as_numbers(name)
         empty = self.table[name].map(lambda cell: str(cell).strip().lower() in GAPS)
         bad = values.isna() & ~(empty & self.allow_gaps)
         if bad.any():
-            line = values.index[bad][0]
-            what = f"{str(self.table[name].loc[line])!r} is not a number"
-            if empty.loc[line]:
+            row = int(np.argmax(bad))
+            what = f"{str(self.table[name].iloc[row])!r} is not a number"
+            if empty.iloc[row]:
                 what = "is empty; give it a value, or fill gaps with --gaps interpolate or --gaps forward"
-            raise TableError(f"{self.path}, line {line}, column {name!r}: {what}")
+            raise TableError(f"{self.name}, line {values.index[row]}, column {name!r}: {what}")
         return values.astype(float)
 
     def _times(self, name: str) -> Any:
         values = self.table[name]
         if values.dtype.kind == "M":
             return values
-        numbers = values.pipe(_as_numbers)
+        months = _calendar_numbers(values)
+        if months is not None:
+            return months
+        numbers = self._as_numbers(name)
         if numbers.notna().all() and (numbers % 1 == 0).all():
             return numbers.astype("int64")
         dates = _parse_dates(values)
         if dates is not None:
             return dates
         some = pd.to_datetime(values, format="ISO8601", errors="coerce")
-        line = values.index[some.isna()][0]
-        raise TableError(f"{self.path}, line {line}, column {name!r}: {str(values.loc[line])!r} is not a date")
+        row = int(np.argmax(some.isna()))
+        found = str(values.iloc[row])
+        raise TableError(f"{self.name}, line {values.index[row]}, column {name!r}: {found!r} is not a date")
 
     def _check_repeats(self, frame: pd.DataFrame) -> None:
         repeated = frame.duplicated(["unique_id", "ds"])
         if repeated.any():
-            line = frame.index[repeated][0]
-            row = frame.loc[line]
+            second = int(np.argmax(repeated))
+            line, row = frame.index[second], frame.iloc[second]
             same = (frame["unique_id"] == row["unique_id"]) & (frame["ds"] == row["ds"])
             first = frame.index[same][0]
             hint = "" if frame["unique_id"].nunique() > 1 else "; if the file holds many series, name them with --id"
             what = f"series {row['unique_id']!r} has {_shown(row['ds'])} already in line {first}"
-            raise TableError(f"{self.path}, line {line}: {what}{hint}")
+            raise TableError(f"{self.name}, line {line}: {what}{hint}")
 
 
 def _shown(time: Any) -> str:
@@ -322,33 +398,14 @@ def _shown(time: Any) -> str:
     return text.removesuffix(" 00:00:00")
 
 
-def _as_numbers(cells: Any) -> Any:
-    """Numbers of a column, NaN for other cells, with a fast path for plain numbers."""
-    quick = pd.to_numeric(cells, errors="coerce").astype(float)
-    quick = quick.where(np.isfinite(quick))
-    if quick.notna().all() or not any(isinstance(c, str) and ("," in c or MINUS in c) for c in cells):
-        return quick
-    return cells.map(_as_number)
-
-
-def _as_number(cell: Any) -> float:
-    """Parse a number; NaN if the cell is not a number. If it has points and commas, the last is the decimal mark.
-
-    A single comma is the decimal mark unless three digits follow it: 1,5 is one and a half, 1,500 is fifteen hundred.
-    """
-    if isinstance(cell, (int, float, np.number)):
-        return float(cell)
-    text = str(cell).strip().replace(MINUS, "-")
-    if "," in text:
-        decimal = text.rfind(",") > text.rfind(".")
-        if "." not in text:
-            decimal = text.count(",") == 1 and len(text.rsplit(",", 1)[1]) != 3
-        text = text.replace(".", "").replace(",", ".") if decimal else text.replace(",", "")
-    try:
-        value = float(text)
-    except ValueError:
-        return float("nan")
-    return value if np.isfinite(value) else float("nan")
+def _calendar_numbers(values: Any) -> Any:
+    """Dates written as numbers, 202412 or 20241231; None for other columns."""
+    texts = values.astype(str).str.removesuffix(".0")
+    for pattern, form in ((r"(1[5-9]|2[0-4])\d{2}(0[1-9]|1[0-2])", "%Y%m"), (r"(1[5-9]|2[0-4])\d{6}", "%Y%m%d")):
+        if texts.str.fullmatch(pattern).all():
+            dates = pd.to_datetime(texts, format=form, errors="coerce")
+            return dates if dates.notna().all() else None
+    return None
 
 
 def _parse_dates(values: Any) -> Any:

@@ -15,7 +15,7 @@ import utilsforecast.processing as ufp
 
 from ._frequency import guess_frequency
 
-__all__ = ["Names", "as_long", "is_frame", "long_with_freq"]
+__all__ = ["Names", "as_long", "is_frame", "long_with_freq", "without_pyarrow"]
 
 ID = "unique_id"
 
@@ -47,7 +47,7 @@ def long_with_freq(df: Any, names: Names) -> tuple[Any, str | None]:
     if isinstance(df, pd.Series):
         df = df.to_frame(names.target)
     if isinstance(df, pd.DataFrame):
-        df = _without_pyarrow(_index_to_columns(df, names))
+        df = without_pyarrow(_index_to_columns(df, names))
         if names.time in df.columns and isinstance(df[names.time].dtype, pd.PeriodDtype):
             freq = _freq_of_periods(df[names.time].dtype)
             df = df.assign(**{names.time: _starts_of_periods(df[names.time])})
@@ -71,7 +71,8 @@ def _index_to_columns(df: pd.DataFrame, names: Names) -> pd.DataFrame:
     return df.reset_index(levels) if levels else df
 
 
-def _without_pyarrow(df: pd.DataFrame) -> pd.DataFrame:
+def without_pyarrow(df: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of numpy in place of those of pyarrow."""
     changed = {
         name: pd.Series(_to_numpy(df[name]), index=df.index)
         for name in df.columns
