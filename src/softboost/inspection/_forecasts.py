@@ -142,8 +142,10 @@ def candidate_forecasts(model: Forecaster, h: int | None = None, X_df: Any = Non
     ----------
     model : Forecaster
         A fitted forecaster.
-    h, X_df
-        As in :meth:`~softboost.forecast.Forecaster.predict`.
+    h : int, default=None
+        Steps ahead; None is the horizon of the forecaster.
+    X_df : frame, default=None
+        Future values of exogenous columns, as in :meth:`~softboost.forecast.Forecaster.predict`.
 
     Returns
     -------
