@@ -1,6 +1,7 @@
 """Invalid input raises an error that names the parameter, the value and the fix."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
@@ -104,6 +105,15 @@ def test_infinity_at_predict_is_refused():
     model = helpers.plain().fit(X, Y)
     with pytest.raises(ValueError, match=r"Input X contains infinity .* Replace infinite values by NaN"):
         model.predict(changed(X, np.inf, (0, 0)))
+
+
+def test_the_columns_of_infinite_values_are_named():
+    bad = changed(changed(X, np.inf, (3, 1)), -np.inf, (5, 0))
+    with pytest.raises(ValueError, match=r"infinity .*: column 0 in row 5, column 1 in row 3\. Replace"):
+        helpers.plain().fit(bad, Y)
+    frame = pd.DataFrame(bad, columns=[f"c{j}" for j in range(X.shape[1])])
+    with pytest.raises(ValueError, match=r"infinity .*: column 'c0' in row 5, column 'c1' in row 3\. Replace"):
+        helpers.plain().fit(frame, Y)
 
 
 WEIGHTS = [

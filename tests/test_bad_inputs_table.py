@@ -283,6 +283,7 @@ LOAD = [
 ]  # fmt: skip
 
 SERIES = pd.DataFrame({"unique_id": ["s"] * 30, "ds": pd.date_range("2024-01-01", periods=30), "y": np.arange(30.0)})
+ONE = SERIES[["ds", "y"]]
 NEXT = pd.DataFrame({"unique_id": ["s"], "ds": [pd.Timestamp("2024-01-31")], "y": [30.0]})
 AHEAD = pd.DataFrame({"unique_id": ["s", "s"], "ds": pd.date_range("2024-01-31", periods=2)})
 PRICED = SERIES.assign(price=np.arange(30.0) % 7)
@@ -310,6 +311,7 @@ def ahead(X_df):
 FORECAST = [
     ("no frame", refit([1, 2, 3]), TypeError, "df must be a pandas or polars frame, got list"),
     ("no column y", refit(SERIES.drop(columns="y")), ValueError, r"no column \['y'\].*target_col"),
+    ("one series, another target", refit(ONE.rename(columns={"y": "sales"})), ValueError, r"has \['ds', 'sales'\]\."),
     ("no rows", refit(SERIES[:0]), ValueError, "no rows"),
     ("text as y", refit(SERIES.assign(y="red")), ValueError, "column 'y' must hold numbers.*row 0 holds 'red'"),
     ("infinite y", refit(SERIES.assign(y=at(SERIES["y"], 4, np.inf))), ValueError, "column 'y' holds inf in row 4"),
@@ -339,6 +341,7 @@ FORECAST = [
     ("unknown static column", refit(static_features=["shop"]), ValueError, "static_features names 'shop'"),
     ("static that changes", refit(PRICED, static_features=["price"]), ValueError, "'price', but it changes"),
     ("forecast of no steps", lambda f: f.predict(0), ValueError, "h must be an integer of at least 1, got 0"),
+    ("levels of text", lambda f: f.predict(2, level=["80"]), ValueError, "level.*percentages.*got '80'"),
     ("level 200", lambda f: f.predict(2, level=[200]), ValueError, "level.*between 0 and 100, got 200"),
     ("no future", ahead(None), ValueError, r"fitted with \['price'\].*pass their future as X_df"),
     ("future without the column", ahead(NEXT), ValueError, r"X_df lacks the columns \['price'\]"),

@@ -1,5 +1,7 @@
 """Input columns: all kinds of data frames, names, missing values, categories."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -256,8 +258,41 @@ def test_text_and_dates_are_refused_with_a_way_out(library):
     with pytest.raises(ValueError, match=r"column 'town' has dtype .*categorical_features=\['town'\]"):
         SoftBoostRegressor().fit(library.DataFrame({"town": town, "size": size}), y)
     dates = pd.date_range("2024-01-01", periods=120).to_pydatetime().tolist()
-    with pytest.raises(ValueError, match=r"column 'day' has dtype Datetime.*convert dates to numbers"):
+    with pytest.raises(ValueError, match=r"column 'day' has dtype Datetime.*convert \['day'\] to numbers"):
         SoftBoostRegressor().fit(library.DataFrame({"day": dates, "size": size}), y)
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_all_columns_that_are_not_numeric_are_named_at_once(library):
+    town, size, y = category_data()
+    dates = pd.date_range("2024-01-01", periods=120).to_pydatetime().tolist()
+    frame = library.DataFrame({"town": town, "size": size, "day": dates, "code": town})
+    expected = r"'town' \(\w+\), 'day' \(Datetime\), 'code' .*features=\['town', 'code'\].*convert \['day'\]"
+    with pytest.raises(ValueError, match=expected):
+        SoftBoostRegressor().fit(frame, y)
+    rows = np.array([["a", 1.0, "b"]] * 120, dtype=object)
+    with pytest.raises(ValueError, match=r"Columns \[0, 2\] hold text; pass categorical_features=\[0, 2\]"):
+        SoftBoostRegressor().fit(rows, y)
+
+
+def test_numbers_in_place_of_the_categories_of_a_frame_are_refused():
+    """An array of codes matches no category; without an error every row would get the same wrong prediction."""
+    town, size, y = category_data()
+    frame = pd.DataFrame({"town": pd.Categorical(town), "size": size})
+    model = helpers.plain().fit(frame, y)
+    codes = np.column_stack([frame["town"].cat.codes, size])
+    expected = r"column 'town' of X holds numbers .*fitted on its categories \[.*with the columns \['town', 'size'\]"
+    for use in (model.predict, lambda X: model.partial_fit(X, y), lambda X: model.fit(frame, y, eval_set=(X, y))):
+        for X in (codes, pd.DataFrame(codes, columns=["town", "size"])):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # arrays have no names
+                with pytest.raises(ValueError, match=expected):
+                    use(X)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        assert_array_equal(model.predict(frame.to_numpy()), model.predict(frame))
+    numbered = helpers.plain().fit(frame.assign(town=frame["town"].cat.codes.astype("category")), y)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        numbered.predict(codes)
 
 
 def test_categories_can_be_switched_off():

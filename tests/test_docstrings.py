@@ -9,10 +9,14 @@ import doctest
 import importlib.util
 import inspect
 import io
+import pkgutil
 import re
+import subprocess
+import sys
 
 import pytest
 
+import helpers
 import softboost
 from softboost import datasets
 
@@ -31,7 +35,7 @@ MODULES = [
     "softboost.weak_learners",
 ]
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
-SEE = re.compile(r"As in :\w+:`\.?([\w.]+)`")
+SEE = re.compile(r"As in :\w+:`[.~]?([\w.]+)`")
 
 
 def names_of(module):
@@ -171,3 +175,23 @@ def test_versions_and_modules_are_public():
     assert softboost.__version__
     for name in MODULES:
         assert importlib.import_module(name).__doc__, name
+
+
+def test_submodules_need_no_import_of_their_own():
+    """``import softboost`` is enough, and loads no forecaster before it is used."""
+    code = (
+        "import sys, softboost\n"
+        "assert 'softboost.forecast' not in sys.modules\n"
+        "for name in dir(softboost):\n"
+        "    getattr(softboost, name)\n"
+        "print(softboost.forecast.Forecaster.__name__, softboost.inspection.__name__)\n"
+        "softboost.nothing\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=helpers.PATIENCE)
+    assert done.stdout == "Forecaster softboost.inspection\n"
+    assert "module 'softboost' has no attribute 'nothing'" in done.stderr
+
+
+def test_every_public_module_is_a_submodule():
+    found = [m.name for m in pkgutil.iter_modules(softboost.__path__) if not m.name.startswith("_")]
+    assert [name for name in dir(softboost) if name in found] == sorted(found)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.linear_model import Ridge
 
 from softboost import SoftBoostRegressor, load
 from softboost._file.container import dumps, loads
@@ -271,3 +272,9 @@ class TestNothingHalfDone:
         monkeypatch.undo()
         after = forecaster.update(new, learn=True).predict()
         assert not np.array_equal(after["SoftBoostRegressor"], before["SoftBoostRegressor"])
+
+
+def test_a_forecaster_with_another_model_is_refused_with_a_way_out(tmp_path):
+    forecaster = Forecaster("MS", 2, model=Ridge(), lags=[1]).fit(long_frame())
+    with pytest.raises(ValueError, match=r"model=Ridge\(\) cannot be saved.*Use pickle or joblib"):
+        forecaster.save(tmp_path / "model.softboost")

@@ -499,6 +499,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _encode(self, X: Any) -> Array:
         columns = self._fitted.columns
         matrix, categories = check_columns(self, X, sorted(columns.categories) or None, reset=False)
+        columns.check_kinds(categories, getattr(self, "feature_names_in_", None))
         return columns.encode(matrix, categories)
 
     # -- what was learned ------------------------------------------------------------------------------------------

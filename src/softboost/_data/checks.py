@@ -164,9 +164,52 @@ def check_columns(model: Any, X: Any, categorical_features: Any, *, reset: bool)
         if is_frame(X):
             validate_data(model, X, skip_check_array=True, reset=reset)
             matrix, categories = read_frame(X, categorical_features)
+            _refuse_infinity(matrix, getattr(model, "feature_names_in_", None))
             return check_array(matrix, estimator=model, input_name="X", **KINDS), categories
         numeric, categories = read_array(X, categorical_features)
+        if isinstance(numeric, np.ndarray) and numeric.ndim == 2:
+            _refuse_text(numeric)
+            _refuse_infinity(numeric)
         return validate_data(model, numeric, reset=reset, **KINDS), categories
+
+
+def _refuse_text(X: Array) -> None:
+    """Raise ValueError with all columns of an array that hold text."""
+    if X.dtype.kind not in "OU":
+        return
+    found = {j: text for j, column in enumerate(X.T) if (text := next(filter(_is_text, column), None)) is not None}
+    if found:
+        columns = list(found)
+        raise ValueError(
+            f"could not convert string to float: {str(found[columns[0]])!r}. Columns {columns} hold text; pass "
+            f"categorical_features={columns} or convert them to numbers."
+        )
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string that is not a number."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
+
+
+def _refuse_infinity(X: Array, names: Array | None = None) -> None:
+    """Raise ValueError with all columns that hold an infinite value, and the first row of each."""
+    if X.dtype.kind != "f" or np.isfinite(X).all():
+        return
+    infinite = np.isinf(X)
+    columns = np.flatnonzero(infinite.any(axis=0))
+    if not len(columns):
+        return
+    found = [
+        f"column {int(j) if names is None else names[j]!r} in row {int(np.argmax(infinite[:, j]))}" for j in columns
+    ]
+    more = f" and {len(found) - 5} more columns" if len(found) > 5 else ""
+    raise ValueError(f"Input X contains infinity or a value too large for {X.dtype!r}: {', '.join(found[:5])}{more}.")
 
 
 def check_y(y: Any, X: Array) -> tuple[Array, int]:

@@ -53,13 +53,18 @@ def read_frame(X: Any, categorical_features: Any) -> tuple[Array, dict[int, Arra
     wanted = set(_wanted(categorical_features, names, len(names)))
     automatic = isinstance(categorical_features, str)
     numeric, categories = [], {}
+    refused: list[tuple[str, Any]] = []
     for j, name in enumerate(names):
         column = frame[:, j]
         if j in wanted or (automatic and column.dtype in (nw.Categorical, nw.Enum)):
             categories[j] = as_text(column.to_list())
             numeric.append(np.zeros(len(column), dtype=np.float32))
+        elif (values := _numbers(column)) is not None:
+            numeric.append(values)
         else:
-            numeric.append(_numbers(column, name))
+            refused.append((name, column.dtype))
+    if refused:
+        raise ValueError(_not_numeric(refused))
     dtype = np.float32 if numeric and all(c.dtype == np.float32 for c in numeric) else np.float64
     matrix = np.column_stack(numeric).astype(dtype, copy=False) if numeric else np.empty((len(frame), 0))
     return matrix, categories
@@ -69,8 +74,8 @@ def _is_absent(categorical_features: Any) -> bool:
     return categorical_features is None or (isinstance(categorical_features, str) and categorical_features == "auto")
 
 
-def _numbers(column: nw.Series[Any], name: Any) -> Array:
-    """Values of a numeric or boolean column as floats, nulls of any kind as NaN."""
+def _numbers(column: nw.Series[Any]) -> Array | None:
+    """Values of a numeric or boolean column as floats, nulls of any kind as NaN; None for other columns."""
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         array = np.asarray(column.to_numpy())
         if array.dtype.kind in "fiub":
@@ -78,11 +83,23 @@ def _numbers(column: nw.Series[Any], name: Any) -> Array:
             return array if column.dtype == nw.Float32 and array.dtype == np.float32 else array.astype(np.float64)
     values = column.to_list()
     if not all(is_missing(v) or isinstance(v, numbers.Number) for v in values):
-        raise ValueError(
-            f"could not convert string to float: column {name!r} has dtype {column.dtype}. Pass "
-            f"categorical_features=[{name!r}], use a categorical dtype, convert dates to numbers, or drop the column."
-        )
+        return None
     return np.array([np.nan if is_missing(v) else float(v) for v in values], dtype=np.float64)
+
+
+def _not_numeric(columns: list[tuple[str, Any]]) -> str:
+    """The message for all columns that are not numeric, with a fix for each kind."""
+    times = [name for name, dtype in columns if isinstance(dtype, (nw.Datetime, nw.Date, nw.Duration, nw.Time))]
+    texts = [name for name, _ in columns if name not in times]
+    if len(columns) == 1:
+        found, them = f"column {columns[0][0]!r} has dtype {columns[0][1]}", "it"
+    else:
+        kinds = ", ".join(f"{name!r} ({type(dtype).__name__})" for name, dtype in columns)
+        found, them = f"columns {kinds} are not numeric", "them"
+    fixes = [f"pass categorical_features={texts} or use a categorical dtype"] if texts else []
+    fixes += [f"convert {times} to numbers, such as the day of the year"] if times else []
+    problem = "could not convert string to float: " if texts else ""
+    return f"{problem}{found}. To fix this, {', '.join(fixes)}, or drop {them}."
 
 
 def _wanted(categorical_features: Any, names: list[str] | None, width: int) -> list[int]:
@@ -149,6 +166,19 @@ class Columns:
         of_categories = [np.full(len(names), j) for j, names in self.categories.items()]
         return np.concatenate([np.arange(self.n_features), *of_categories, self.missing]).astype(np.int32)
 
+    def check_kinds(self, categories: dict[int, Array], names: Any = None) -> None:
+        """Raise ValueError if a category column holds numbers, but was fitted on text: no value can match."""
+        for j, known in self.categories.items():
+            given = {text for text in categories.get(j, ()) if text is not None}
+            if given and all(map(_is_number, given)) and not any(map(_is_number, known)):
+                column = f"column {j if names is None else names[j]!r}"
+                columns = "" if names is None else f" with the columns {[str(name) for name in names]}"
+                raise ValueError(
+                    f"{column} of X holds numbers such as {min(given)}, but the model was fitted on its categories "
+                    f"{known[:5]}{'...' if len(known) > 5 else ''}; pass a data frame{columns}, or the categories "
+                    "themselves"
+                )
+
     def encode(self, X: Array, categories: dict[int, Array]) -> Array:
         """X followed by the 0/1 columns, not yet standardised; X itself if there are none."""
         if not self.categories and not len(self.missing):
@@ -156,6 +186,14 @@ class Columns:
         extra = [indicators(categories[j], names, X.dtype) for j, names in self.categories.items()]
         extra.append(np.isnan(X[:, self.missing]).astype(X.dtype))
         return np.ascontiguousarray(np.hstack([X, *extra]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _missing_patterns(X: Array, weight: Array | None) -> Array:

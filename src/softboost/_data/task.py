@@ -76,8 +76,11 @@ class Task:
         ``model`` is a copy of the estimator, because ``n_features_in_`` is set here and the fit may still fail.
         """
         task = cls()
-        matrix, categories = check_columns(model, X, model.categorical_features, reset=previous is None)
+        wanted = model.categorical_features if previous is None else sorted(previous.columns.categories) or None
+        matrix, categories = check_columns(model, X, wanted, reset=previous is None)
         task.feature_names = getattr(model, "feature_names_in_", None)
+        if previous is not None:
+            previous.columns.check_kinds(categories, task.feature_names)
         task.y, task.y_ndim = check_y(y, matrix)
         weight = check_weight(sample_weight, len(matrix))
         task.kept = np.arange(len(matrix)) if weight is None else np.flatnonzero(weight > 0)
@@ -140,6 +143,7 @@ class Task:
                 f"of length {len(eval_set) if hasattr(eval_set, '__len__') else 1}"
             )
         matrix, categories = check_columns(model, eval_set[0], self._category_columns(), reset=False)
+        self.columns.check_kinds(categories, self.feature_names)
         y, _ = check_y(eval_set[1], matrix)
         if y.shape[0] != self.y.shape[0]:
             raise ValueError(f"eval_set has {y.shape[0]} outputs, but y has {self.y.shape[0]}")

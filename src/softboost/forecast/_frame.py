@@ -196,8 +196,10 @@ def _checked_columns(df: Any, names: Names) -> Any:
     wide = nw.from_native(df, eager_only=True)
     missing = [c for c in (names.id, names.time, names.target) if c not in wide.columns]
     if missing:
+        added = names.id if missing == [names.target] and _is_one_series(wide, names) else None  # not the user's column
+        found = [c for c in wide.columns if c != added]
         raise ValueError(
-            f"df has no column {missing}; it has {wide.columns}. Rename columns, or pass id_col, time_col, target_col"
+            f"df has no column {missing}; it has {found}. Rename columns, or pass id_col, time_col, target_col"
         )
     if len(wide) == 0:
         raise ValueError("df has no rows")
@@ -206,6 +208,11 @@ def _checked_columns(df: Any, names: Names) -> Any:
         what = f"has dtype {target.dtype}{_first_text(target)}"
         raise ValueError(f"column {names.target!r} must hold numbers, but {what}")
     return df
+
+
+def _is_one_series(wide: nw.DataFrame[Any], names: Names) -> bool:
+    """Whether the ids are those of a frame that came without any; see :func:`as_long`."""
+    return bool((wide.get_column(names.id) == names.target).all())
 
 
 def _checked_times(df: Any, name: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -16,15 +18,16 @@ ENOUGH = 20  # errors of its own that a series needs to be judged by itself
 
 def check_levels(level: Sequence[float]) -> list[float]:
     """Levels in rising order; they are percentages between 0 and 100."""
-    levels = sorted(set(level if isinstance(level, (list, tuple, set, np.ndarray)) else [level]))
+    levels: list[Any] = list(level) if isinstance(level, (list, tuple, set, np.ndarray)) else [level]
     for value in levels:
-        if 0 < value < 1:
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not number or not 0 < value < 100:
+            raise ValueError(f"level must hold percentages between 0 and 100, got {value!r}; e.g. level=[80, 95]")
+        if value < 1:
             raise ValueError(
                 f"level={value!r} looks like a share; levels are percentages, e.g. level=[{100 * value:g}]"
             )
-        if not 0 < value < 100:
-            raise ValueError(f"level must hold percentages between 0 and 100, got {value!r}; e.g. level=[80, 95]")
-    return levels
+    return sorted(set(levels))
 
 
 def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:

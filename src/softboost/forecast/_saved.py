@@ -130,6 +130,11 @@ def _unpack_features(f: Fields) -> Features:
 
 def _pack(forecaster: Forecaster) -> dict[str, Any]:
     params = forecaster.get_params(deep=False)
+    if not isinstance(params["model"], SoftBoostRegressor | None):
+        raise ModelFileError(
+            f"model={params['model']!r} cannot be saved: a model file holds softboost's own models only. Use pickle or "
+            "joblib for a forecaster with another model"
+        )
     params["engine"] = None  # a cluster is not kept
     for name in ("lags", "date_features", "static_features", "candidates"):
         params[name] = None if params[name] is None else list(params[name])
