@@ -32,7 +32,7 @@ from softboost.forecast import (
 )
 from softboost.forecast._fallback import naive
 from softboost.forecast._features import Features, choose_features, season_of
-from softboost.forecast._intervals import conformal_widths, panel_widths
+from softboost.forecast._intervals import conformal_widths, panel_widths, pool_errors
 from softboost.forecast._panel import Panel, ranges
 from softboost.forecast.target_transforms import Chain, read_target_transforms
 
@@ -246,7 +246,7 @@ def test_pooled_widths_follow_the_scale_of_each_series():
     rng = np.random.default_rng(3)
     scales = 10 ** rng.uniform(-1, 2, size=3000)
     errors = rng.normal(size=(3000, 2, 1)) * scales[:, None, None]
-    widths = panel_widths(errors, scales, [80, 95], pooled=True)
+    widths = panel_widths(errors, scales, [80, 95], pool_errors(errors, scales, [80, 95]))
     new = np.abs(rng.normal(size=3000) * scales)
     for level, width in zip([80, 95], widths[:, :, 0], strict=True):
         assert abs(np.mean(new <= width) - level / 100) < 0.015

@@ -19,7 +19,7 @@ from ._panel import Array, Future, Panel
 from ._rolling import Scores
 from ._smoothing import Outlook, Smoothing, stride_of
 
-__all__ = ["CANDIDATES", "Combination", "ForecastChoice", "Plan", "combine"]
+__all__ = ["CANDIDATES", "Combination", "ForecastChoice", "Judges", "Plan", "combine", "extend", "learn"]
 
 N_BLOCKS = 2  # horizons over which origins are judged, a quarter of a horizon apart; more where series are few
 MANY_BLOCKS = 10  # of them over all series
@@ -187,15 +187,16 @@ class Combination:
             weights=np.where(known, self.weights[old], self.typical),
         )
 
-    def scores(self, panel: Panel, h: int) -> Scores:
+    def scores(self, panel: Panel, h: int, of_all: Scores | None = None) -> Scores:
         """What intervals are made of: errors of the bank at many past origins, scaled to those of the combination.
 
         A series of one or two values has said nothing about its changes, and gets the typical size of the others'; NaN
-        where there are none.
+        where there are none. ``of_all`` are the scores of the panel that this one is a part of.
         """
         stride = stride_of(h)
         room = int(np.max(panel.sizes) - h - LEAST_BEFORE) // stride
         n_origins = max(1, min(FEW_WINDOWS if panel.n_series > MANY_SERIES else WINDOWS, room))
+        n_origins = n_origins if of_all is None else of_all.errors.shape[1]
         outlook = self.smoothing.outlook(panel, h, h, n_origins)
         back = np.broadcast_to(h + stride * np.arange(n_origins), (panel.n_series, n_origins))
         actual, _ = _ahead(panel, back, h)
@@ -205,16 +206,22 @@ class Combination:
         now = self.smoothing.outlook(panel, 1)
         scales, logs = now.unit[:, 0].copy(), now.logs[:, 0]
         n_known = np.add.reduceat(~np.isnan(panel.y), panel.indptr[:-1])
-        for same in (logs, ~logs):
-            others = scales[same & (n_known >= LEAST_BEFORE)]
-            scales[same & (n_known < LEAST_BEFORE)] = np.median(others) if len(others) else np.nan
-        if np.isnan(errors).all():  # nothing could be held back: a change a step, as of a random walk
+        known = n_known >= LEAST_BEFORE
+        usual = of_all.usual if of_all is not None else (_median(scales[~logs & known]), _median(scales[logs & known]))
+        scales[~known] = np.where(logs, usual[1], usual[0])[~known]
+        unknown = bool(np.isnan(errors).all()) if of_all is None else of_all.unknown
+        if unknown:  # nothing could be held back: a change a step, as of a random walk
             errors = np.ones((panel.n_series, 1, 1)) * np.sqrt(np.arange(1, h + 1))
-        return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, _limits(panel, logs, n_known))
+        limits = _limits(panel, logs, n_known)
+        return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, limits, usual, unknown)
 
     def fallback(self, panel: Panel) -> dict[int, str]:
         """Nothing falls back: the bank forecasts series of any length."""
         return {}
+
+
+def _median(values: Array) -> float:
+    return float(np.median(values)) if len(values) else float("nan")
 
 
 def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:
@@ -251,17 +258,23 @@ class _Origins:
     Origin k of a series lies ``first + k * stride`` rows before its end. The first ``n_judged`` are judged, and what is
     judged was learned from origins whose horizon ends before all of these. Different series begin at different phases
     of the stride; where series are few, each is there once for every phase.
+
+    With ``judges``, the panel is a part of another one that was judged before: its origins are judged as those were,
+    and nothing is learned from them.
     """
 
-    def __init__(self, plan: Plan, panel: Panel) -> None:
+    def __init__(self, plan: Plan, panel: Panel, judges: Judges | None = None) -> None:
         self.h, self.stride, self.n_series = plan.h, stride_of(plan.h), panel.n_series
         self.per_block = -(-self.h // self.stride)
-        self.n_judged = self._n_judged(panel)
+        self.n_judged = self._n_judged(panel) if judges is None else judges.n_judged
+        self.alone = panel.n_series == 1 if judges is None else judges.alone
         learns = "correction" in plan.candidates
         self.first_learned = self.n_judged - 1 + self.per_block
-        n_origins = self.first_learned + N_LEARNED if learns else self.n_judged
-        n_phases = int(np.clip(FEW_ROWS // (self.n_series * N_LEARNED), 1, self.stride)) if learns else 1
-        phase = np.arange(self.n_series) + (self.stride // n_phases) * np.arange(n_phases)[:, None]
+        n_origins = self.first_learned + N_LEARNED if learns and judges is None else self.n_judged
+        many = 1 if not learns or judges is not None else FEW_ROWS // (self.n_series * N_LEARNED)
+        n_phases = int(np.clip(many, 1, self.stride))
+        own_phase = np.zeros(1, dtype=np.int64) if self.alone else panel.keys % self.stride
+        phase = own_phase + (self.stride // n_phases) * np.arange(n_phases)[:, None]
         self.panel = panel.take(np.tile(np.arange(self.n_series), n_phases)) if n_phases > 1 else panel
         first = self.h + (phase % self.stride).ravel()
         self.back = first[:, None] + self.stride * np.arange(n_origins)
@@ -334,22 +347,84 @@ class _Ladder:
         self.weights = np.append(self.weights * (1 - share), share)
 
 
+@dataclass(frozen=True)
+class Judges:
+    """What forecast the judged origins of a panel, so that other series can be weighed as its own were.
+
+    Attributes
+    ----------
+    n_judged : int
+    alone : bool
+        Whether the panel was a single series.
+    shares : dict of str to float
+        Share of each member at the time it joined, in that order.
+    corrections : dict of str to Correction
+        As they were fitted to the origins before the judged ones.
+    pooled : dict of str to Fitted
+        The regression for all series, likewise.
+    transforms : dict of str to Chain
+        Target transforms of each regression, by scope.
+    """
+
+    n_judged: int
+    alone: bool
+    shares: dict[str, float] = field(default_factory=dict)
+    corrections: dict[str, Correction] = field(default_factory=dict)
+    pooled: dict[str, Fitted] = field(default_factory=dict)
+    transforms: dict[str, Any] = field(default_factory=dict)
+
+
 def combine(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> Combination:
     """Judge the candidates of a plan on a panel, and fit those that earn a weight."""
-    progress("smoothing")
-    origins = _Origins(plan, panel)
+    return learn(plan, panel, progress)[0]
+
+
+def _start(origins: _Origins) -> _Ladder:
+    """The bank alone."""
     bank = origins.judged(origins.outlook.forecast)
     judged = Judged(origins.judged(origins.actual), origins.judged(_unit_of_y(origins.outlook)), origins.per_block)
-    ladder = _Ladder(judged, ["smoothing"], [bank], np.ones(1))
+    return _Ladder(judged, ["smoothing"], [bank], np.ones(1))
+
+
+def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -> Combination:
+    """The combination for the series of another panel, each weighed by its own errors.
+
+    What is learned from many series stays as it is, so each series gets what it would have got in the first panel.
+    """
+    origins = _Origins(plan, panel, judges)
+    ladder = _start(origins)
+    regressions = {}
+    for member, share in judges.shares.items():
+        if member in judges.corrections:
+            forecast = origins.corrected(judges.corrections[member])
+        else:
+            nobody = np.full(panel.n_series, -1)
+            everyone = judges.pooled[member].grow(panel, nobody) if member in judges.pooled else None
+            final = combination.regressions[member].grow(panel, nobody) if everyone is not None else None
+            forecast, regressions[member] = _for_everyone(
+                member, judges.transforms[member], plan, panel, origins, everyone, final
+            )
+        ladder.join(member, forecast, share)
+    own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
+    return replace(combination, regressions=regressions, weights=own)
+
+
+def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> tuple[Combination, Judges]:
+    """A combination, and what :func:`extend` needs to weigh further series."""
+    progress("smoothing")
+    origins = _Origins(plan, panel)
+    ladder = _start(origins)
+    judged, bank = ladder.judged, ladder.forecasts[0]
+    judges = Judges(origins.n_judged, origins.alone)
     if "correction" in plan.candidates:
         for kind in KINDS:
             progress(f"judging the {kind} correction")
-            _judge_correction(kind, plan, origins, ladder)
+            _judge_correction(kind, plan, origins, ladder, judges)
     regressions: dict[str, Fitted] = {}
     for scope in ("local", "global"):
         if scope in plan.candidates and not (scope == "global" and panel.n_series == 1):
             progress(f"judging the {scope} regression")
-            fitted = _judge_regression(scope, plan, panel, origins, ladder)
+            fitted = _judge_regression(scope, plan, panel, origins, ladder, judges)
             if fitted is not None:
                 regressions[scope] = fitted
     corrections: dict[str, Correction] = {}
@@ -361,22 +436,56 @@ def combine(plan: Plan, panel: Panel, progress: Progress = lambda text: None) ->
     combined = np.asarray(sum(own[:, c, None, None] * f for c, f in enumerate(ladder.forecasts)))
     ratio = _ratio(judged.actual, combined, bank)
     choice = _choice(plan, ladder, own, combined, _naive(panel, origins))
-    return Combination(
+    combination = Combination(
         plan.smoothing, plan.h, corrections, regressions, tuple(ladder.members), own, ladder.weights, ratio, choice
     )
+    return combination, judges
 
 
-def _judge_correction(kind: str, plan: Plan, origins: _Origins, ladder: _Ladder) -> None:
+def _judge_correction(kind: str, plan: Plan, origins: _Origins, ladder: _Ladder, judges: Judges) -> None:
     X, y = origins.rows(origins.first_learned)
     if len(X) < 2 or (kind == "linear" and len(X) > FEW_ROWS):
         return
-    forecast = origins.corrected(fit_correction(kind, X, y, plan.smoothing.n_threads))
+    correction = fit_correction(kind, X, y, plan.smoothing.n_threads)
+    forecast = origins.corrected(correction)
     share = climb(ladder.judged, ladder.current, forecast)
     if share > 0:
         ladder.join(kind, forecast, share)
+        judges.shares[kind], judges.corrections[kind] = share, correction
 
 
-def _judge_regression(scope: str, plan: Plan, panel: Panel, origins: _Origins, ladder: _Ladder) -> Fitted | None:
+def _judged_forecasts(
+    fitted: Fitted, plan: Plan, panel: Panel, origins: _Origins, series: Array, places: Array
+) -> Array:
+    """At the judged origins of ``series``, whose numbers in the fit are ``places``; NaN for those too short."""
+    part, back = panel.take(series), origins.judged_back[series]
+    histories = Panel.stack([part.cut(b) for b in back.T])
+    future = Future.stack([part.windows(b, plan.h)[1] for b in back.T])
+    out = fitted.predict(histories, np.tile(places, back.shape[1]), future)
+    out = np.moveaxis(out.reshape(back.shape[1], len(series), plan.h), 0, 1)
+    return np.where(fitted.short[places][:, None, None], np.nan, out)
+
+
+def _for_everyone(
+    scope: str, chain: Any, plan: Plan, panel: Panel, origins: _Origins, pooled: Fitted | None, final: Fitted | None
+) -> tuple[Array, Fitted]:
+    """Forecasts of a regression at the judged origins of all series, and the regression for the steps to come.
+
+    Models of single series are fitted here, the pooled ones are given.
+    """
+    everyone = np.arange(panel.n_series)
+    if pooled is not None and final is not None:
+        return origins.judged(_judged_forecasts(pooled, plan, panel, origins, everyone, everyone)), final
+    held_back = origins.judged_back[:, -1]
+    judging = plan.regression(scope, chain, panel.cut(held_back), plan.h)
+    forecast = origins.judged(_judged_forecasts(judging, plan, panel, origins, everyone, everyone))
+    missed_much = held_back > KEEPS * panel.sizes
+    return forecast, judging.refitted(panel, missed_much | judging.short)
+
+
+def _judge_regression(
+    scope: str, plan: Plan, panel: Panel, origins: _Origins, ladder: _Ladder, judges: Judges
+) -> Fitted | None:
     """Judge a regression on a sample; where it earns its cost, fit it for all series and let it join."""
     held_back = origins.judged_back[:, -1]
     usable = np.flatnonzero(panel.sizes - held_back >= LEAST_BEFORE)
@@ -388,21 +497,12 @@ def _judge_regression(scope: str, plan: Plan, panel: Panel, origins: _Origins, l
     sample = _spread(len(pooled), n_sample)
     mine = pooled[sample]
 
-    def forecasts(fitted: Fitted, series: Array, places: Array) -> Array:
-        """At the judged origins of ``series``, whose numbers in the fit are ``places``; NaN for those too short."""
-        part, back = panel.take(series), origins.judged_back[series]
-        histories = Panel.stack([part.cut(b) for b in back.T])
-        future = Future.stack([part.windows(b, plan.h)[1] for b in back.T])
-        out = fitted.predict(histories, np.tile(places, back.shape[1]), future)
-        out = np.moveaxis(out.reshape(back.shape[1], len(series), plan.h), 0, 1)
-        return np.where(fitted.short[places][:, None, None], np.nan, out)
-
     judged, current = ladder.judged.take(mine), ladder.current[mine]
     training = panel.take(pooled).cut(held_back[pooled])
     best: tuple[float, Any, Fitted] | None = None
     for chain in plan.transforms(scope, training):
         fitted = plan.regression(scope, chain, training, plan.h)
-        tried = forecasts(fitted, mine, sample)
+        tried = _judged_forecasts(fitted, plan, panel, origins, mine, sample)
         error = relative_error(judged, np.where(np.isnan(tried), current, tried), current)
         if best is None or error < best[0]:
             best, first_look = (error, chain, fitted), tried
@@ -414,19 +514,19 @@ def _judge_regression(scope: str, plan: Plan, panel: Panel, origins: _Origins, l
     if not gain > EARNS * np.log10(max(panel.n_series, 10)):
         return None
     _, chain, fitted = best
+    pooled_fit = final = None
     if scope == "global":
-        everyone = fitted.grow(panel, _places(pooled, panel.n_series))
-        forecast = forecasts(everyone, np.arange(panel.n_series), np.arange(panel.n_series))
-        final = plan.regression(scope, chain, panel.take(pooled), plan.h).grow(panel, _places(pooled, panel.n_series))
-    else:
-        everyone = plan.regression(scope, chain, panel.cut(held_back), plan.h)
-        forecast = forecasts(everyone, np.arange(panel.n_series), np.arange(panel.n_series))
-        missed_much = held_back > KEEPS * panel.sizes
-        final = everyone.refitted(panel, missed_much | everyone.short)
-    share = climb(ladder.judged, ladder.current, origins.judged(forecast))
+        places = _places(pooled, panel.n_series)
+        pooled_fit = fitted.grow(panel, places)
+        final = plan.regression(scope, chain, panel.take(pooled), plan.h).grow(panel, places)
+    forecast, final = _for_everyone(scope, chain, plan, panel, origins, pooled_fit, final)
+    share = climb(ladder.judged, ladder.current, forecast)
     if not share > 0:
         return None
-    ladder.join(scope, origins.judged(forecast), share)
+    ladder.join(scope, forecast, share)
+    judges.shares[scope], judges.transforms[scope] = share, chain
+    if pooled_fit is not None:
+        judges.pooled[scope] = pooled_fit
     return final
 
 

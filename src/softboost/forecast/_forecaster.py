@@ -28,7 +28,7 @@ from ._features import DateFeature, FeatureChooser, Features, season_of
 from ._fitted import FitMany, Fitted
 from ._frame import LongFrame, add_columns, concatenate, infer_freq, read_future, read_long, take
 from ._frame_forms import Names, as_long, long_with_freq
-from ._intervals import check_levels
+from ._intervals import Pool, check_levels
 from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
 from ._plots import axes_of_series, chosen_series, draw_forecast
@@ -231,7 +231,8 @@ class Forecaster(BaseEstimator):
         columns = {self._name: forecast.ravel()}
         if level is not None:
             levels = check_levels(level)
-            columns.update(self._bounds(forecast, levels, self._scores_for(h)))
+            scores = self._scores_for(h)
+            columns.update(self._bounds(forecast, levels, scores, scores.pool(levels)))
         return add_columns(future, columns)
 
     def update(self, df: Any, learn: bool = False) -> Forecaster:
@@ -426,7 +427,7 @@ class Forecaster(BaseEstimator):
         levels = [] if level is None else check_levels(level)
         if levels:
             scores = other._calibrate(training, h, first_fit[0] if first_fit else None)
-            bounds = other._bounds(forecast[present], levels, scores)
+            bounds = other._bounds(forecast[present], levels, scores, scores.pool(levels))
             for name, values in bounds.items():
                 columns[name] = np.full(forecast.shape, np.nan)
                 columns[name][present] = values.reshape(forecast[present].shape)
@@ -676,10 +677,10 @@ class Forecaster(BaseEstimator):
             self._scores[h] = self._calibrate(self.frame_.panel, h, self.fitted_)
         return self._scores[h]
 
-    def _bounds(self, forecast: Array, levels: list[float], scores: Scores) -> dict[str, Array]:
+    def _bounds(self, forecast: Array, levels: list[float], scores: Scores, pool: Pool | None) -> dict[str, Array]:
         """Columns with the bounds, in Nixtla's words and order: lower ones from wide to narrow, then upper ones."""
         centre, inverse = scores.link(forecast, self.target_transforms_)
-        widths = scores.widths(levels, forecast.shape[-1])
+        widths = scores.widths(levels, forecast.shape[-1], pool)
         widths = widths.reshape(len(levels), len(forecast), *[1] * (forecast.ndim - 2), -1)
         low = {f"{self._name}-lo-{v:g}": inverse(centre - w).ravel() for v, w in zip(levels, widths, strict=True)}
         high = {f"{self._name}-hi-{v:g}": inverse(centre + w).ravel() for v, w in zip(levels, widths, strict=True)}

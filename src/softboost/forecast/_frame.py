@@ -6,6 +6,7 @@ A frame has one row for each series and time. Checks are made here; every error 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,17 @@ from ._frame_forms import Names, as_long, is_frame
 from ._frequency import guess_frequency, polars_word
 from ._panel import Array, Future, Panel
 
-__all__ = ["LongFrame", "add_columns", "concatenate", "infer_freq", "join_future", "read_future", "read_long", "take"]
+__all__ = [
+    "LongFrame",
+    "add_columns",
+    "concatenate",
+    "infer_freq",
+    "join_future",
+    "keys_of",
+    "read_future",
+    "read_long",
+    "take",
+]
 
 Categories = dict[str, list[str]]
 
@@ -167,9 +178,15 @@ def read_long(
         indptr = _starts(df, names)
     times = _clock(df[names.time])
     columns = _code_columns(df, names, indptr, static, dict(categories or {}), np.ones(len(df), dtype=bool))
-    panel = Panel(y, indptr, times, columns.exog, columns.static, gaps)
     ids = ufp.counts_by_id(df, names.id)[names.id]
+    panel = Panel(y, indptr, times, columns.exog, columns.static, gaps, keys_of(ids.to_list()))
     return LongFrame(df, names, freq, ids, panel, columns.exog_names, columns.static_names, columns.categories)
+
+
+def keys_of(ids: Sequence[Any]) -> Array:
+    """A number for each id: the same in every process, and for a frame of any library."""
+    texts = np.array([str(name) for name in ids], dtype=object)
+    return np.asarray(pd.util.hash_array(texts, categorize=False) >> np.uint64(1), dtype=np.int64)
 
 
 def _starts(df: Any, names: Names) -> Array:

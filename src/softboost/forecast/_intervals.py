@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from scipy import stats
 
 from ._panel import Array
 
-__all__ = ["check_levels", "conformal_widths", "panel_widths"]
+__all__ = ["Pool", "check_levels", "conformal_widths", "panel_widths", "pool_errors"]
 
 ENOUGH = 20  # errors of its own that a series needs to be judged by itself
 
@@ -69,11 +72,44 @@ def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
     return np.maximum.accumulate(np.where(n > 0, np.array(widths), np.inf), axis=0)
 
 
-def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: bool, overlap: float = 1.0) -> Array:
+@dataclass(frozen=True)
+class Pool:
+    """What the errors of all series say together.
+
+    Attributes
+    ----------
+    widths : ndarray of shape (n_levels, h)
+        Half widths of a series whose scale is one.
+    typical : ndarray of shape (h,)
+        Mean squared error of each step, in scales.
+    floor : float
+        Least scale.
+    """
+
+    widths: Array
+    typical: Array
+    floor: float
+
+
+def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0) -> Pool | None:
+    """Errors (n_series, n_windows, h) divided by the series' scale and judged together; None for a single series."""
+    if len(errors) < 2:
+        return None
+    floor = float(1e-9 * np.fmax.reduce(scales, initial=1e-300))  # not of series without a scale
+    relative = (errors / np.maximum(scales, floor)[:, None, None]) ** 2
+    typical = np.maximum(np.nanmean(relative, axis=(0, 1)), 1e-24)  # so that looks are one on average, for any n
+    judging, _ = _blended(errors, scales, typical, floor, overlap)
+    scores = (errors / judging[:, :, None]).reshape(-1, errors.shape[2])
+    return Pool(conformal_widths(scores, levels), typical, floor)
+
+
+def panel_widths(
+    errors: Array, scales: Array, levels: Sequence[float], pool: Pool | None = None, overlap: float = 1.0
+) -> Array:
     """Half widths for each series and step.
 
-    A series with at least 20 errors at a step is judged by its own. Others are judged together: errors are divided by
-    the series' scale, pooled over series, and the width multiplied by the scale again.
+    A series with at least 20 errors at a step is judged by its own. Others are judged together: the width of all
+    series, for a scale of one, is multiplied by the scale of the series.
 
     Parameters
     ----------
@@ -82,8 +118,8 @@ def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: 
     scales : ndarray of shape (n_series,)
         Size of a step in the training rows.
     levels : sequence of float
-    pooled : bool
-        Whether errors of other series may be used.
+    pool : Pool or None, default=None
+        Errors of all series together, from :func:`pool_errors`; None uses the errors of each series alone.
     overlap : float, default=1.0
         Windows that share a horizon, and so count as one.
 
@@ -92,16 +128,14 @@ def panel_widths(errors: Array, scales: Array, levels: Sequence[float], pooled: 
     widths : ndarray of shape (n_levels, n_series, h)
     """
     own = conformal_widths(np.moveaxis(errors, 1, 0), levels)
-    if pooled and len(errors) > 1:
-        n_own = np.sum(~np.isnan(errors), axis=1) / overlap
-        judging, scales = _blended(errors, scales, overlap)
-        scores = (errors / judging[:, :, None]).reshape(-1, errors.shape[2])
-        together = conformal_widths(scores, levels)[:, None, :] * scales[None, :, None]
-        own = np.where(n_own[None] >= ENOUGH, own, together)
-    return own
+    if pool is None:
+        return own
+    n_own = np.sum(~np.isnan(errors), axis=1) / overlap
+    _, scales = _blended(errors, scales, pool.typical, pool.floor, overlap)
+    return np.where(n_own[None] >= ENOUGH, own, pool.widths[:, None, :] * scales[None, :, None])
 
 
-def _blended(errors: Array, scales: Array, overlap: float = 1.0) -> tuple[Array, Array]:
+def _blended(errors: Array, scales: Array, typical: Array, floor: float, overlap: float) -> tuple[Array, Array]:
     """Scales of the training rows, moved towards the series' own errors as far as these are many.
 
     A window's errors are one look at the series, however many steps it has; four windows weigh as much as the training
@@ -114,9 +148,8 @@ def _blended(errors: Array, scales: Array, overlap: float = 1.0) -> tuple[Array,
     final : ndarray of shape (n_series,)
         Scales for the forecasts to come.
     """
-    scales = np.maximum(scales, 1e-9 * np.max(scales, initial=1e-300))
+    scales = np.maximum(scales, floor)
     relative = (errors / scales[:, None, None]) ** 2
-    typical = np.maximum(np.nanmean(relative, axis=(0, 1)), 1e-24)  # so that looks are one on average, for any n
     present = ~np.isnan(errors).all(axis=2)
     looks = np.nan_to_num(relative / typical).mean(axis=2)
     n, total = present.sum(axis=1), looks.sum(axis=1)

@@ -51,6 +51,8 @@ class Panel:
     static : ndarray of shape (n_series, n_static)
     gaps : {"raise", "interpolate", "forward"}
         How :attr:`filled` closes gaps.
+    key : ndarray of shape (n_series,), or None
+        A number for each series that depends on its id alone, never on its place among others; None takes places.
     """
 
     y: Array
@@ -59,6 +61,7 @@ class Panel:
     exog: Array
     static: Array
     gaps: str = "raise"
+    key: Array | None = None
 
     @property
     def n_series(self) -> int:
@@ -67,6 +70,10 @@ class Panel:
     @property
     def sizes(self) -> Array:
         return np.diff(self.indptr)
+
+    @property
+    def keys(self) -> Array:
+        return np.arange(self.n_series) if self.key is None else self.key
 
     @cached_property
     def filled(self) -> Array:
@@ -78,21 +85,22 @@ class Panel:
             y[start:stop] = _filled(y[start:stop], self.gaps)
         return y
 
-    def _rows(self, rows: Array, sizes: Array, static: Array) -> Panel:
+    def _rows(self, rows: Array, sizes: Array) -> Panel:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
-        return replace(self, y=self.y[rows], indptr=indptr, times=self.times[rows], exog=self.exog[rows], static=static)
+        return replace(self, y=self.y[rows], indptr=indptr, times=self.times[rows], exog=self.exog[rows])
 
     def take(self, series: Any) -> Panel:
         """Only these series (numbers, in this order)."""
         series = np.asarray(series, dtype=np.int64)
         rows = ranges(self.indptr[series], self.indptr[series + 1])
-        return self._rows(rows, self.sizes[series], self.static[series])
+        key = None if self.key is None else self.key[series]
+        return replace(self._rows(rows, self.sizes[series]), static=self.static[series], key=key)
 
     def cut(self, n_rows: Any) -> Panel:
         """Without the last ``n_rows`` (one number, or one for each series) of every series."""
         sizes = np.maximum(self.sizes - n_rows, 0)
         rows = ranges(self.indptr[:-1], self.indptr[:-1] + sizes)
-        return self._rows(rows, sizes, self.static)
+        return self._rows(rows, sizes)
 
     @staticmethod
     def stack(panels: list[Panel]) -> Panel:
@@ -101,7 +109,8 @@ class Panel:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         names = ("y", "times", "exog", "static")
         parts: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in panels]) for name in names}
-        return replace(panels[0], indptr=indptr, **parts)
+        key = None if panels[0].key is None else np.concatenate([panel.keys for panel in panels])
+        return replace(panels[0], indptr=indptr, key=key, **parts)
 
     def windows(self, n_back: Any, h: int) -> tuple[Array, Future]:
         """The ``h`` values, and what is known of them, that begin ``n_back`` rows before the end of each series.

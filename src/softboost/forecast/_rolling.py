@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ._intervals import panel_widths
+from ._intervals import Pool, panel_widths, pool_errors
 from ._panel import Array, Future, Panel
 from .target_transforms import Chain
 
@@ -137,6 +137,10 @@ class Scores:
         Series whose link is the logarithm; None where target transforms give the link of all series.
     limits : ndarray of shape (n_series,), or None
         Largest half width that the history of a series makes believable.
+    usual : tuple of float
+        Typical scale of series on the scale of y, and of those on the logarithmic scale.
+    unknown : bool
+        Whether the errors are assumed, because no rows could be held back.
     """
 
     errors: Array
@@ -144,13 +148,19 @@ class Scores:
     overlap: float = 1.0
     logs: Array | None = None
     limits: Array | None = None
+    usual: tuple[float, float] = (float("nan"), float("nan"))
+    unknown: bool = False
 
-    def widths(self, levels: list[float], h: int) -> Array:
+    def pool(self, levels: list[float]) -> Pool | None:
+        """What the errors of all series say together; None for a single series."""
+        return pool_errors(self.errors, self.scales, levels, self.overlap)
+
+    def widths(self, levels: list[float], h: int, pool: Pool | None) -> Array:
         """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps.
 
         Those of a combination never fall with the step.
         """
-        widths = panel_widths(self.errors, self.scales, levels, pooled=True, overlap=self.overlap)[:, :, :h]
+        widths = panel_widths(self.errors, self.scales, levels, pool, self.overlap)[:, :, :h]
         if self.limits is None:
             return widths
         return np.minimum(np.maximum.accumulate(widths, axis=2), self.limits[:, None])
