@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-import numbers
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
