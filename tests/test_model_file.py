@@ -578,6 +578,8 @@ class TestOldFiles:
             for name, values in expected["categories"].items():
                 X[name] = values
         np.testing.assert_allclose(model.predict(X), expected["prediction"], rtol=1e-9, atol=1e-12)
+        if "quantiles" in expected:
+            np.testing.assert_allclose(model.predict_quantiles(X), expected["quantiles"], rtol=1e-9, atol=1e-12)
 
     def forecast(self, model, expected):
         X_df = None if expected["X_df"] is None else pd.DataFrame(expected["X_df"])

@@ -48,6 +48,8 @@ def test_model_selection_on_the_same_folds(loss):
     repeated = SoftBoostRegressor(loss=loss, cv=PredefinedSplit(fold[rows])).fit(X[rows], y[rows])
     assert weighted.choice_.stages == repeated.choice_.stages
     assert_equal_predictions(weighted, repeated, X, y)
+    quantiles = [model.predict_quantiles(X, [0.02, 0.3, 0.5, 0.9, 0.999]) for model in (weighted, repeated)]
+    assert_allclose(*quantiles, rtol=0, atol=1e-7 * y.std())
 
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])

@@ -21,8 +21,17 @@ from ._choice.choose import Choice, choose
 from ._choice.fit import fit_member
 from ._choice.given import AUTO, given_candidates
 from ._choice.rows import RowsKind, recognise
+from ._choice.spread import learn_intervals
 from ._choice.training import TrainingRows
-from ._data.checks import check_choice, check_columns, check_flag, check_integer, check_number, resolve_n_threads
+from ._data.checks import (
+    check_choice,
+    check_columns,
+    check_flag,
+    check_integer,
+    check_number,
+    check_shares,
+    resolve_n_threads,
+)
 from ._data.folds import Folds
 from ._data.task import Task
 from ._file.codecs.state import register_estimator
@@ -32,6 +41,7 @@ from ._kernels import MAX_DEPTH
 from ._model.bounds import joint_bounds
 from ._model.ensemble import Ensemble
 from ._model.fitted import FittedModel
+from ._model.intervals import Validated
 from ._model.member import Member
 from ._model.partial_fit import CORRECTION, Recent
 from ._runtime.progress import Progress
@@ -299,7 +309,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             recent.postpone()
         members.append(recent.member())
         fitted = FittedModel.of(task, members, before.choice, before.evals_result, before.raw_bounds)
-        return replace(fitted, recent=recent)
+        return replace(fitted, recent=recent, intervals=before.intervals)
 
     def _refitted(self, task: Task, before: FittedModel, recent: Recent) -> FittedModel | None:
         """The model refitted to the stored rows; None if it must predict better than the old model and does not."""
@@ -331,7 +341,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             return self._fit_constant(task)
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:
-            members, choice = choose(
+            members, choice, validated = choose(
                 X, y, weight, task.train_loss, given.candidates, folds, task.units, kind,
                 fixed_rounds=given.fixed_rounds, seed=task.seed, n_threads=task.n_threads, progress=progress.step,
             )  # fmt: skip
@@ -341,6 +351,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         finally:
             progress.close()
         fitted = FittedModel.of(task, members, choice, in_time_order=kind.is_series)
+        fitted = replace(fitted, intervals=learn_intervals(X, y, weight, validated, task.loss, task.units))
         if task.eval_rows is None:
             return fitted
         return replace(fitted, evals_result={"validation": fitted.staged_losses(*task.eval_rows, task.n_threads)})
@@ -490,6 +501,119 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         model = self._snapshot()
         yield from model._fitted.staged_predict(model._encode(X), resolve_n_threads(model.n_jobs))
 
+    def predict_interval(self, X: Any, level: Any = 0.9) -> Array:
+        """Predict intervals that contain the target with a given probability.
+
+        The intervals come from the errors that the model made on the validation rows of its model selection: they are
+        the prediction plus quantiles of these errors. Where the errors show it, intervals are wider at large
+        predictions, far from the training rows, or depending on the columns. No further model is fitted. A model
+        without model selection needs :meth:`calibrate` first.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            As in :meth:`predict`.
+        level : float or list of float, default=0.9
+            Probability that the target is inside, between 0 and 1. Half of the rest is on either side.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2) or (n_samples, 2, n_levels)
+            Lower and upper ends; with several outputs, of shape (n_samples, n_outputs, 2) or
+            (n_samples, n_outputs, 2, n_levels).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from softboost import SoftBoostRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> low, high = SoftBoostRegressor().fit(X[:200], y[:200]).predict_interval(X[200:], level=0.9).T
+        >>> bool(0.85 < ((low <= y[200:]) & (y[200:] <= high)).mean() < 0.95)
+        True
+        """
+        levels = check_shares("level", level)
+        tail = (1.0 - levels) / 2
+        ends = self.predict_quantiles(X, np.stack([tail, 1.0 - tail]).ravel())
+        ends = ends.reshape(*ends.shape[:-1], 2, len(levels))
+        return ends[..., 0] if np.ndim(level) == 0 else ends
+
+    def predict_quantiles(self, X: Any, quantiles: Any = (0.1, 0.5, 0.9)) -> Array:
+        """Predict quantiles of the target; they never cross.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            As in :meth:`predict`.
+        quantiles : float or list of float, default=(0.1, 0.5, 0.9)
+            Probabilities that the target is below, between 0 and 1.
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles)
+            For a single number, without the last axis.
+
+        See Also
+        --------
+        predict_interval : The same quantiles in pairs, with an explanation of where they come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from softboost import SoftBoostRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(200, 1))
+        >>> model = SoftBoostRegressor().fit(X, X[:, 0] + X[:, 0] * rng.normal(size=200))
+        >>> low, high = model.predict_quantiles([[0.1], [0.9]], quantiles=[0.1, 0.9]).T
+        >>> bool((high - low)[0] < (high - low)[1])  # noise grows with x
+        True
+        """
+        probabilities = check_shares("quantiles", quantiles)
+        model = self._snapshot()
+        encoded = model._encode(X)
+        out = model._fitted.quantiles(encoded, probabilities, resolve_n_threads(model.n_jobs))
+        out = np.ascontiguousarray(out.transpose(2, 1, 0))
+        largest = np.finfo(encoded.dtype).max
+        out = np.clip(out, -largest, largest).astype(encoded.dtype)
+        out = out[:, 0] if model._fitted.y_ndim == 1 else out
+        return out[..., 0] if np.ndim(quantiles) == 0 else out
+
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
+        """Learn prediction intervals from rows that the model was not fitted on.
+
+        Needed only for models without intervals: fits without model selection, and files of older versions. Predictions
+        do not change. Existing intervals are replaced.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`, with other rows. Fifty rows are enough for intervals of 90 percent.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from softboost.presets import bsdt
+        >>> X = np.random.default_rng(0).normal(size=(120, 2))
+        >>> y = X[:, 0] + 0.1 * X[:, 1]
+        >>> model = bsdt(n_estimators=5, random_state=0).fit(X[:60], y[:60]).calibrate(X[60:], y[60:])
+        >>> model.predict_interval(X[:3]).shape
+        (3, 2)
+        """
+        model = self._snapshot()
+        fitted = model._fitted
+        task = Task.from_user(copy.copy(model), X, y, sample_weight, None, fitted)
+        raw = fitted.bounded(fitted.ensemble.raw_prediction(task.encoded, task.n_threads), task.encoded)
+        rows = np.arange(task.y.shape[1])
+        validated = Validated(rows, np.zeros_like(rows), task.units.standardised_y(raw.T.astype(np.float64)))
+        intervals = learn_intervals(*task.standardised(), validated, task.loss, task.units)
+        if intervals is None:
+            raise ValueError(f"calibrate needs at least two rows of positive weight, got {len(rows)}")
+        self._take(replace(fitted, intervals=intervals))
+        return self
+
     def _snapshot(self) -> SoftBoostRegressor:
         """A copy that refers to the current fitted model, which a fit in another thread does not change."""
         model = copy.copy(self)
@@ -556,8 +680,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """Export the fitted model as an ONNX graph of standard operators; needs the extra ``onnx``.
 
         The input ``X`` is float32 of shape (n_samples, n_features_in_) and may contain NaN; the output ``prediction``
-        has the shape of :meth:`predict`. Models with categorical columns, non-linear transforms or hard trees are not
-        supported.
+        has the shape of :meth:`predict`. Prediction intervals are not part of the graph. Models with categorical
+        columns, non-linear transforms or hard trees are not supported.
 
         Parameters
         ----------

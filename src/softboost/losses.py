@@ -270,6 +270,37 @@ class Loss:
         """
         return raw_prediction
 
+    def deviation(self, prediction: Array) -> Array:
+        """Standard deviation of y at a prediction, up to a constant factor; prediction intervals start from it.
+
+        Parameters
+        ----------
+        prediction : ndarray
+            Predictions in the units of y.
+
+        Returns
+        -------
+        deviation : ndarray of the same shape
+            All ones by default.
+        """
+        return np.ones_like(prediction)
+
+    def y_range(self) -> tuple[float, float]:
+        """The smallest and the largest possible y, which limit prediction intervals.
+
+        By default they are the limits of :meth:`inverse_link`.
+
+        Returns
+        -------
+        low, high : float
+        """
+        if type(self).inverse_link is Loss.inverse_link:
+            return -np.inf, np.inf
+        with np.errstate(all="ignore"):
+            ends = np.asarray(self.inverse_link(np.array([-1e9, 1e9])), dtype=np.float64)
+        low, high = float(ends.min()), float(ends.max())
+        return (low, high) if low < high else (-np.inf, np.inf)
+
     def rescaled(self, y_true: Array, scale: float, weight: Array | None = None) -> Loss:
         """The equivalent loss for y divided by ``scale``; also sets parameters that depend on the data.
 
@@ -555,10 +586,18 @@ class LogCosh(Loss):
 
 
 class _LogLinkLoss(Loss):
-    """Base class of losses with a log link, for a positive mean."""
+    """Base class of losses with a log link, for a positive mean; the variance of y is a power of its mean."""
+
+    power: float
 
     def inverse_link(self, raw_prediction: Array) -> Array:
         return np.exp(_clipped(raw_prediction))
+
+    def deviation(self, prediction: Array) -> Array:
+        return prediction ** (self.power / 2)
+
+    def y_range(self) -> tuple[float, float]:
+        return 0.0, np.inf
 
     def fit_intercept_only(self, y_true: Array, weight: Array | None) -> float:
         mean = float(np.average(y_true, weights=weight))
@@ -598,6 +637,7 @@ class Poisson(_LogLinkLoss):
     """
 
     name = "poisson"
+    power = 1.0
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         raw = _clipped(raw_prediction)
@@ -629,6 +669,7 @@ class Gamma(_LogLinkLoss):
     """
 
     name = "gamma"
+    power = 2.0
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         raw = _clipped(raw_prediction)

@@ -67,6 +67,7 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
         ).fit(X, y),
         "in_time": SoftBoostRegressor(**PLAIN, **none, cv=TimeSeriesSplit(3, gap=1)).fit(X, y),
         "torch_mlp": SoftBoostRegressor(**PLAIN, feature_transform=mlp(2, (3,), n_steps=2), random_state=0).fit(X, y),
+        "intervals": SoftBoostRegressor().fit(X, y * (1 + X[:, 2] / 4)),
         **{loss: SoftBoostRegressor(**PLAIN, **none, loss=loss).fit(X, 0.2 * y) for loss in LOSSES},
     }
     for name, model in models.items():
@@ -75,6 +76,8 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
         if name == "names":
             expected |= {"names": list("abcd"), "categories": {"e": ["x", "y", "x", "z", "y", "x"]}}
             given = pd.DataFrame(rows, columns=list("abcd")).assign(e=expected["categories"]["e"])
+        if name == "intervals":
+            expected["quantiles"] = model.predict_quantiles(rows).tolist()
         yield name, model, {**expected, "prediction": model.predict(given).tolist()}
 
 

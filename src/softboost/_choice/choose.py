@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from softboost._data.folds import Folds
 from softboost._data.units import Units
+from softboost._model.intervals import Validated
 from softboost._model.member import Member
 from softboost.losses import Loss
 
@@ -92,8 +93,11 @@ def choose(
     seed: int = 0,
     n_threads: int = 1,
     progress: Callable[[str], None] = lambda text: None,
-) -> tuple[list[Member], Choice]:
-    """Judge all candidates that apply to rows of this kind, combine them, and fit those that count on all rows."""
+) -> tuple[list[Member], Choice, Validated]:
+    """Judge all candidates that apply to rows of this kind, combine them, and fit those that count on all rows.
+
+    Also returns the cross-validated predictions of the combination.
+    """
 
     def judge_of(kind: RowsKind, forward: bool, candidates: Sequence[Candidate]) -> Judge:
         applying = [candidate for candidate in candidates if candidate.applies(kind)]
@@ -127,7 +131,7 @@ def choose(
         n_folds=len(judge.fits),
         n_judged=judge.y.shape[1],
     )
-    return members, choice
+    return members, choice, Validated(judge.rows, judge.fold, np.asarray(combined))
 
 
 def is_better(rival: Judged, other: Judged, weight: Array | None) -> bool:

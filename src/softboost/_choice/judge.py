@@ -92,9 +92,10 @@ class Judge:
 
         self.fits = [fit_on(train) for train, _ in folds]
         self.X_judged = [np.ascontiguousarray(X[:, held]) for _, held in folds]
-        rows = np.concatenate([held for _, held in folds])
-        self.y = np.ascontiguousarray(y[:, rows])
-        self.weight = None if weight is None else weight[rows]
+        self.rows = np.concatenate([held for _, held in folds])
+        self.fold = np.repeat(np.arange(len(folds)), [len(held) for _, held in folds])
+        self.y = np.ascontiguousarray(y[:, self.rows])
+        self.weight = None if weight is None else weight[self.rows]
 
     @cached_property
     def linear(self) -> list[Judged]:

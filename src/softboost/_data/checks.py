@@ -23,6 +23,7 @@ __all__ = [
     "check_flag",
     "check_integer",
     "check_number",
+    "check_shares",
     "check_weight",
     "check_y",
     "hinted",
@@ -51,6 +52,21 @@ def check_number(
         limit = f"above {above:g}" if above > -np.inf else f"of at least {least:g}"
         limit += "" if most == np.inf else f" and at most {most:g}"
         raise ValueError(f"{name} must be a number {limit}, got {value!r}{_hint(hint)}")
+
+
+def check_shares(name: str, values: Any) -> Array:
+    """Numbers strictly between 0 and 1 as an array, from one number or a list."""
+    try:
+        shares = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number between 0 and 1 or a list of numbers, got {values!r}") from None
+    if shares.ndim != 1 or not len(shares):
+        raise ValueError(f"{name} must be a number between 0 and 1 or a list of numbers, got {values!r}")
+    for value in shares:
+        if not 0 < value < 1:
+            hint = f"; for {value:g} percent pass {name}={value / 100:g}" if 1 < value < 100 else ""
+            raise ValueError(f"{name} must be between 0 and 1, got {value:g}{hint}")
+    return shares
 
 
 def check_choice(name: str, value: Any, options: Iterable[Any]) -> None:

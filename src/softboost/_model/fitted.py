@@ -17,6 +17,7 @@ from softboost.losses import Loss
 
 from .bounds import limited_units, prediction_bounds
 from .ensemble import Ensemble
+from .intervals import Intervals
 from .member import Member
 from .partial_fit import CORRECTION, Recent
 
@@ -48,6 +49,8 @@ class FittedModel:
     feature_names_in : ndarray or None
     recent : Recent or None
         State of ``partial_fit``.
+    intervals : Intervals or None
+        Distribution of errors; None for plain fits that were not calibrated, and in older files.
     """
 
     n_features_in: int
@@ -62,6 +65,7 @@ class FittedModel:
     raw_bounds: tuple[Array, Array]
     feature_names_in: Array | None = None
     recent: Recent | None = None
+    intervals: Intervals | None = None
 
     @classmethod
     def of(
@@ -121,6 +125,16 @@ class FittedModel:
         """Predictions after each boosting round."""
         for raw in self.ensemble.staged_raw_prediction(encoded, n_threads):
             yield self._finished(raw, encoded)
+
+    def quantiles(self, encoded: Array, probabilities: Array, n_threads: int) -> Array:
+        """Quantiles of y at encoded rows, shape (n_quantiles, n_outputs, n_samples)."""
+        if self.intervals is None:
+            raise ValueError(
+                "this model has no prediction intervals, because it was fitted without model selection, on a single "
+                "row, or by an older version; call calibrate(X, y) with rows that it was not fitted on"
+            )
+        raw = self.bounded(self.ensemble.raw_prediction(encoded, n_threads), encoded)
+        return self.intervals.quantiles(probabilities, self.units.standardised(encoded), raw.T, self.loss, self.units)
 
     def _finished(self, raw: Array, encoded: Array) -> Array:
         out = self.loss.inverse_link(self.bounded(raw, encoded))

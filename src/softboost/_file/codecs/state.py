@@ -23,6 +23,7 @@ from softboost._kernels import FARTHEST, MAX_DEPTH
 from softboost._linear.anchor import Anchor
 from softboost._linear.path import LinearPath
 from softboost._model.fitted import FittedModel
+from softboost._model.intervals import N_OWN, Intervals, Scores, Size
 from softboost._model.member import Member
 from softboost.transforms import Diagonal, Linear, Transform
 
@@ -33,7 +34,12 @@ __all__ = ["register_estimator"]
 Array = NDArray[Any]
 LEAST_SPREAD = 1e-308
 MAX_THREADS = 1024
-NAMES = {"y_ndim": "_y_ndim", "raw_bounds": "_raw_bounds", "recent": "_recent"}  # other names end in "_"
+NAMES = {  # other names end in "_"
+    "y_ndim": "_y_ndim",
+    "raw_bounds": "_raw_bounds",
+    "recent": "_recent",
+    "intervals": "_intervals",
+}
 DERIVED = ("n_estimators_", "n_outputs_")  # redundant entries of older files
 
 
@@ -210,6 +216,32 @@ def _unpack_columns(f: Fields) -> Columns:
     return Columns(n_features, categories, missing)
 
 
+def _unpack_scores(f: Fields) -> Scores:
+    value = f.array("value", "f", (None, None))
+    position = f.array("position", "f", value.shape)
+    size, total = f.array("root_mean_square", "f", value.shape[:1]), f.number("total")
+    ascending = np.all(np.diff(value, axis=1) >= 0) and np.all(np.diff(position, axis=1) >= 0)
+    if not (value.shape[1] and ascending and np.all(position > 0) and np.all(size >= 0) and total > 0):
+        raise f.error("the scores of prediction intervals must be a quantile function")
+    return Scores(position, value, size, total)
+
+
+def _unpack_size(f: Fields) -> Size:
+    coefficients = f.array("coefficients", "f", (None, None))
+    names = ("intercept", "low", "high", "centre", "spread")
+    size = Size(coefficients, *(f.array(name, "f", coefficients.shape[:1]) for name in names))
+    if not (np.all(size.low <= size.high) and np.all(np.abs([size.low, size.high]) < 100) and np.all(size.spread > 0)):
+        raise f.error("the size of errors must have a positive spread and a range from low to high")
+    return size
+
+
+def _unpack_intervals(f: Fields) -> Intervals:
+    return Intervals(f.take("scores", Scores), f.take("size", Size))
+
+
+register(Scores, Codec(attributes, _unpack_scores))
+register(Size, Codec(attributes, _unpack_size))
+register(Intervals, Codec(attributes, _unpack_intervals))
 register(SoftTree, Codec(attributes, _unpack_tree))
 register(HardTree, Codec(attributes, _unpack_hard_tree))
 register(LinearPath, Codec(attributes, _unpack_linear))
@@ -305,6 +337,7 @@ def _check_fitted(f: Fields, m: FittedModel) -> None:
     _check_bounds(f, m.raw_bounds, n_outputs)
     if m.recent is not None and (m.recent.X.shape[1], m.recent.y.shape[1]) != (n_columns, n_outputs):
         raise f.error(f"_recent has rows with {m.recent.X.shape[1]} columns and {m.recent.y.shape[1]} outputs")
+    _check_intervals(f, m.intervals, n_columns, n_outputs)
     names = m.feature_names_in
     if names is not None and (names.dtype != object or names.shape != (n_features,)):
         raise f.error(f"feature_names_in_ must contain {n_features} strings, one per column")
@@ -312,6 +345,14 @@ def _check_fitted(f: Fields, m: FittedModel) -> None:
         raise f.error("feature_names_in_ contains a name twice")
     _check_memory(f, m.members)
     _check_finite(f, m)
+
+
+def _check_intervals(f: Fields, intervals: Intervals | None, n_columns: int, n_outputs: int) -> None:
+    if intervals is None:
+        return
+    n_scores, shape = len(intervals.scores.value), intervals.size.coefficients.shape
+    if n_scores != n_outputs or shape not in ((n_outputs, N_OWN), (n_outputs, N_OWN + n_columns)):
+        raise f.error(f"_intervals have {n_scores} outputs and coefficients of shape {shape}")
 
 
 def _check_member(f: Fields, i: int, member: Member, n_columns: int, n_outputs: int) -> None:
