@@ -241,27 +241,6 @@ def test_short_newcomers_hardly_move_a_long_series():
         assert_allclose(widths[1], widths[0], rtol=0.1)
 
 
-def test_widths_never_fall_with_the_step_and_are_never_zero():
-    df = pd.concat([walks(8, 60), frame([np.array([3.0])]).assign(unique_id="one row")])
-    forecast = Forecaster("MS", 8).fit(df).predict(level=[50, 95])
-    for level in (50, 95):
-        low, high = (
-            np.log(forecast[f"SoftBoostRegressor-{s}-{level}"].to_numpy().reshape(-1, 8)) for s in ("lo", "hi")
-        )
-        assert np.all(np.diff(high - low, axis=1) > -1e-9)
-        assert np.all(high - low > 1e-3)
-
-
-def test_intervals_hold_their_level():
-    rng = np.random.default_rng(3)
-    parts = [np.exp(4 + np.cumsum(0.05 * rng.normal(size=100))) for _ in range(60)]
-    forecast = Forecaster("MS", 4, season_length=1).fit(frame([y[:-4] for y in parts])).predict(level=[80])
-    by_id = in_order(forecast, 60)
-    truth = np.concatenate([y[-4:] for y in parts])
-    inside = (truth >= by_id["SoftBoostRegressor-lo-80"]) & (truth <= by_id["SoftBoostRegressor-hi-80"])
-    assert 0.7 < inside.mean() < 0.92
-
-
 def test_a_share_is_no_level():
     with pytest.raises(ValueError, match=r"level=0.8 .* level=\[80\]"):
         check_levels([0.8])

@@ -408,7 +408,9 @@ def test_intervals_of_logs_stay_positive():
     df = pd.DataFrame({"unique_id": "a", "ds": np.arange(60), "y": np.exp(rng.normal(size=60))})
     out = Forecaster(1, 3, Ridge(), lags=[1], target_transforms=[Log()]).fit(df).predict(level=[99])
     assert (out["Ridge-lo-99"] > 0).all()
-    assert_allclose(out["Ridge-hi-99"] / out["Ridge"], out["Ridge"] / out["Ridge-lo-99"], rtol=1e-9)
+    above, below = out["Ridge-hi-99"] / out["Ridge"], out["Ridge"] / out["Ridge-lo-99"]
+    assert_allclose(above[0], below[0], rtol=1e-9)
+    assert (above >= below - 1e-9).all()  # raised where the forecast falls, so that intervals do not shrink
 
 
 def test_bad_level_is_refused():
@@ -559,8 +561,3 @@ def test_saved_forecaster_goes_on_to_the_last_bit(tmp_path, scope, strategy, pol
                    (forecaster.update(new).predict(), again.update(new).predict())]:  # fmt: skip
         for name in frames[0].columns:
             assert_array_equal(np.asarray(frames[0][name]), np.asarray(frames[1][name]))
-
-
-def test_saving_other_models_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="Ridge, which cannot be saved"):
-        quick().fit(long_frame(1)).save(tmp_path / "model")

@@ -15,9 +15,10 @@ import numpy as np
 from ._correction import KINDS, LEAST_KNOWN, Correction, fit_correction, inputs, targets
 from ._evidence import Judged, climb, own_weights, relative_error
 from ._fitted import Fitted
+from ._intervals import borrowed_scales, usual_changes
 from ._panel import Array, Future, Panel
-from ._rolling import Scores
-from ._smoothing import Outlook, Smoothing, stride_of
+from ._rolling import Scores, never_negative, typical_sizes
+from ._smoothing import Outlook, Smoothing, stride_of, width_of
 
 __all__ = ["CANDIDATES", "Combination", "ForecastChoice", "Judges", "Plan", "combine", "extend", "learn"]
 
@@ -153,6 +154,7 @@ class Combination:
         """Forecasts of each member, NaN for series it does not forecast, and weights (n_histories, n_members).
 
         A shorter horizon than the fitted one gives its first steps. Corrections read the columns of the fitted one.
+        Series whose recent values are not negative get no negative forecasts.
         """
         steps = future.times.shape[1]
         fitted_h = self.smoothing.outlook(panel, self.h, columns=bool(self.corrections))
@@ -167,7 +169,8 @@ class Combination:
                 out.append(np.where(fitted.short[series][:, None], np.nan, fitted.predict(panel, series, future)))
             else:
                 out.append(outlook.forecast[:, 0, :steps])
-        return out, self.weights[series]
+        nonnegative = panel.minimum(width_of(self.h, self.smoothing.seasons)) >= 0
+        return [np.where(nonnegative[:, None] & (f < 0), 0.0, f) for f in out], self.weights[series]
 
     def learn(self, panel: Panel, n_new: Array) -> None:
         """Let the regressions learn the last ``n_new`` rows; the bank reads them anyway."""
@@ -204,24 +207,30 @@ class Combination:
         errors = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None] * ratio
         errors[panel.sizes[:, None] - back < LEAST_BEFORE] = np.nan
         now = self.smoothing.outlook(panel, 1)
-        scales, logs = now.unit[:, 0].copy(), now.logs[:, 0]
-        n_known = np.add.reduceat(~np.isnan(panel.y), panel.indptr[:-1])
-        known = n_known >= LEAST_BEFORE
-        usual = of_all.usual if of_all is not None else (_median(scales[~logs & known]), _median(scales[logs & known]))
-        scales[~known] = np.where(logs, usual[1], usual[0])[~known]
+        logs, n_known = now.logs[:, 0], panel.n_known
+        scales, usual = _scales(now.unit[:, 0], logs, panel, None if of_all is None else of_all.usual)
         unknown = bool(np.isnan(errors).all()) if of_all is None else of_all.unknown
         if unknown:  # nothing could be held back: a change a step, as of a random walk
             errors = np.ones((panel.n_series, 1, 1)) * np.sqrt(np.arange(1, h + 1))
-        limits = _limits(panel, logs, n_known)
-        return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, limits, usual, unknown)
+        limits, sign = _limits(panel, logs, n_known), never_negative(panel)
+        return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown)
 
     def fallback(self, panel: Panel) -> dict[int, str]:
         """Nothing falls back: the bank forecasts series of any length."""
         return {}
 
 
-def _median(values: Array) -> float:
-    return float(np.median(values)) if len(values) else float("nan")
+def _scales(
+    units: Array, logs: Array, panel: Panel, usual: tuple[float, float] | None
+) -> tuple[Array, tuple[float, float]]:
+    """Typical changes on the link scale, where series without changes get the usual ones, and the usual changes."""
+    sizes, n_known = typical_sizes(panel), panel.n_known
+    changes = np.where(logs, units * sizes, units)
+    usual = usual_changes(changes, sizes, n_known) if usual is None else usual
+    borrowed = borrowed_scales(changes, sizes, n_known, usual)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scales = np.where(logs, borrowed / sizes, borrowed)
+    return np.where(borrowed == changes, units, scales), usual
 
 
 def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:

@@ -33,7 +33,7 @@ from ._learned import STRATEGIES, Learned, Settings
 from ._panel import Array, Panel
 from ._plots import axes_of_series, chosen_series, draw_forecast
 from ._rivals import rival_forecasts, step_sizes
-from ._rolling import Scores, calibration_scores, common_origins, n_calibration_windows, own_origins, roll
+from ._rolling import Scores, calibration_origins, calibration_scores, common_origins, roll
 from ._smoothing import Smoothing, seasons_of
 from .target_transforms import Chain, read_target_transforms
 
@@ -658,7 +658,7 @@ class Forecaster(BaseEstimator):
         if isinstance(fitted, Combination):
             return fitted.scores(panel, h)
         steps = self._steps(h)
-        y, forecast = self._roll(panel, own_origins(panel, steps, n_calibration_windows(panel, steps), 1), steps, False)
+        y, forecast = self._roll(panel, calibration_origins(panel, steps), steps, False)
         return calibration_scores(y, forecast, panel, self.target_transforms_)
 
     def _scores_for(self, h: int) -> Scores:
@@ -679,12 +679,16 @@ class Forecaster(BaseEstimator):
 
     def _bounds(self, forecast: Array, levels: list[float], scores: Scores, pool: Pool | None) -> dict[str, Array]:
         """Columns with the bounds, in Nixtla's words and order: lower ones from wide to narrow, then upper ones."""
-        centre, inverse = scores.link(forecast, self.target_transforms_)
-        widths = scores.widths(levels, forecast.shape[-1], pool)
-        widths = widths.reshape(len(levels), len(forecast), *[1] * (forecast.ndim - 2), -1)
-        low = {f"{self._name}-lo-{v:g}": inverse(centre - w).ravel() for v, w in zip(levels, widths, strict=True)}
-        high = {f"{self._name}-hi-{v:g}": inverse(centre + w).ravel() for v, w in zip(levels, widths, strict=True)}
-        return {**dict(reversed(low.items())), **high}
+        low, high = scores.bounds(forecast, levels, self.target_transforms_, pool)
+        if (np.isnan(low) & ~np.isnan(forecast)).any():
+            warnings.warn(
+                "intervals are NaN for series of one or two values, because no other series shows how far values move; "
+                "add rows, or fit them together with other series",
+                stacklevel=4,
+            )
+        lower = {f"{self._name}-lo-{v:g}": values.ravel() for v, values in zip(levels, low, strict=True)}
+        upper = {f"{self._name}-hi-{v:g}": values.ravel() for v, values in zip(levels, high, strict=True)}
+        return {**dict(reversed(lower.items())), **upper}
 
     def _adopt(self, frame: LongFrame, fitted: Fitted | Combination, scores: dict[int, Scores]) -> None:
         """Take over what was learned."""

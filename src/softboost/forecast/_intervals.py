@@ -1,4 +1,4 @@
-"""Prediction intervals from errors made out of sample: split conformal, with a way out where errors are few."""
+"""Prediction intervals from out-of-sample errors: split conformal, with Student's t where errors are few."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ from scipy import stats
 
 from ._panel import Array
 
-__all__ = ["Pool", "check_levels", "conformal_widths", "panel_widths", "pool_errors"]
+__all__ = [
+    "Pool",
+    "borrowed_scales",
+    "check_levels",
+    "conformal_widths",
+    "panel_widths",
+    "pool_errors",
+    "shaped",
+    "usual_changes",
+]
 
-ENOUGH = 20  # errors of its own that a series needs to be judged by itself
+ENOUGH = 20  # number of errors from which a series uses its own errors only
+LEAST_VALUES = 3  # values from which the changes of a series are known
+LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
 
 
 def check_levels(level: Sequence[float]) -> list[float]:
@@ -81,7 +92,7 @@ class Pool:
     typical : ndarray of shape (h,)
         Mean squared error of each step, in scales.
     floor : float
-        Least scale.
+        Smallest scale.
     """
 
     widths: Array
@@ -90,12 +101,12 @@ class Pool:
 
 
 def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0) -> Pool | None:
-    """Errors (n_series, n_windows, h) divided by the series' scale and judged together; None for a single series."""
+    """Pool errors (n_series, n_windows, h), divided by the scale of their series; None for a single series."""
     if len(errors) < 2:
         return None
     floor = float(1e-9 * np.fmax.reduce(scales, initial=1e-300))  # not of series without a scale
-    relative = (errors / np.maximum(scales, floor)[:, None, None]) ** 2
-    typical = np.maximum(np.nanmean(relative, axis=(0, 1)), 1e-24)  # so that looks are one on average, for any n
+    relative = (errors / _floored(errors, scales, floor)[:, None, None]) ** 2
+    typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
     judging, _ = _blended(errors, scales, typical, floor, overlap)
     scores = (errors / judging[:, :, None]).reshape(-1, errors.shape[2])
     return Pool(conformal_widths(scores, levels), typical, floor)
@@ -104,49 +115,99 @@ def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: 
 def panel_widths(
     errors: Array, scales: Array, levels: Sequence[float], pool: Pool | None = None, overlap: float = 1.0
 ) -> Array:
-    """Half widths for each series and step.
+    """Half widths for each series and step, which do not decrease with the step.
 
-    A series with at least 20 errors at a step is judged by its own. Others are judged together: the width of all
-    series, for a scale of one, is multiplied by the scale of the series.
+    A series with at least 20 errors at a step uses its own errors. The others use the pooled errors: the width of a
+    series whose scale is one is multiplied by the scale of the series.
 
     Parameters
     ----------
     errors : ndarray of shape (n_series, n_windows, h)
         NaN where a series had no such window.
     scales : ndarray of shape (n_series,)
-        Size of a step in the training rows.
+        Typical one-step change in the training rows; NaN if it is not known.
     levels : sequence of float
     pool : Pool or None, default=None
         Errors of all series together, from :func:`pool_errors`; None uses the errors of each series alone.
     overlap : float, default=1.0
-        Windows that share a horizon, and so count as one.
+        Number of windows that overlap within one horizon; together they count as one.
 
     Returns
     -------
     widths : ndarray of shape (n_levels, n_series, h)
     """
-    own = conformal_widths(np.moveaxis(errors, 1, 0), levels)
-    if pool is None:
-        return own
-    n_own = np.sum(~np.isnan(errors), axis=1) / overlap
-    _, scales = _blended(errors, scales, pool.typical, pool.floor, overlap)
-    return np.where(n_own[None] >= ENOUGH, own, pool.widths[:, None, :] * scales[None, :, None])
+    widths = conformal_widths(np.moveaxis(errors, 1, 0), levels)
+    if pool is not None:
+        n_own = np.sum(~np.isnan(errors), axis=1) / overlap
+        _, final = _blended(errors, scales, pool.typical, pool.floor, overlap)
+        together = pool.widths[:, None, :] * final[None, :, None]
+        widths = np.where((n_own[None] >= ENOUGH) & (widths > 0), widths, together)
+    widths = np.where(np.isinf(widths) & np.isnan(scales[:, None]), np.nan, widths)
+    return np.maximum.accumulate(widths, axis=2)
+
+
+def usual_changes(scales: Array, sizes: Array, n_known: Array) -> tuple[float, float]:
+    """Median one-step change of the series that have changed, and its median relative to the size of their values."""
+    told = (n_known >= LEAST_VALUES) & (scales > 0)
+    relative = told & (sizes > 0)
+    return _median(scales[told]), _median(scales[relative] / sizes[relative])
+
+
+def borrowed_scales(scales: Array, sizes: Array, n_known: Array, usual: tuple[float, float]) -> Array:
+    """Scales, with those of series that have shown no change taken from the other series of the panel.
+
+    A series of fewer than three values gets the usual change, relative to the size of its values. A longer series that
+    has never changed gets ``1 / sqrt(n_known)`` of it. Without other series, the scale of a short series is NaN.
+
+    Parameters
+    ----------
+    scales : ndarray of shape (n_series,)
+        Typical one-step changes.
+    sizes : ndarray of shape (n_series,)
+        Typical absolute values, or ones if changes are relative already.
+    n_known : ndarray of int, shape (n_series,)
+        Number of known values.
+    usual : tuple of float
+        From :func:`usual_changes` of the panel.
+    """
+    change, share = usual
+    borrowed = np.where(sizes > 0, (0.0 if np.isnan(share) else share) * sizes, change) if change > 0 else np.nan
+    short = n_known < LEAST_VALUES
+    still = ~short & ~(scales > 0)
+    out = np.where(short, borrowed, scales)
+    return np.where(still, np.nan_to_num(borrowed) / np.sqrt(np.maximum(n_known, 1)), out)
+
+
+def shaped(low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
+    """Bounds (..., h) that are not below the floors and whose distance never decreases with the step.
+
+    Bounds that are formed on the scale of logarithms approach each other where forecasts fall; there the upper bound
+    is raised.
+    """
+    low = np.maximum(low, floors)
+    return low, np.maximum(high, low + np.maximum.accumulate(high - low, axis=-1))
+
+
+def _floored(errors: Array, scales: Array, floor: float) -> Array:
+    """Scales that are not negligible beside the errors of their series, which would dominate the pooled errors."""
+    own = np.sqrt(_nanmean(errors**2, axis=(1, 2)))
+    return np.maximum(scales, np.maximum(np.nan_to_num(LEAST_SCALE * own), floor))
 
 
 def _blended(errors: Array, scales: Array, typical: Array, floor: float, overlap: float) -> tuple[Array, Array]:
-    """Scales of the training rows, moved towards the series' own errors as far as these are many.
+    """Scales of the training rows, moved towards the series' own errors, the more the more windows it has.
 
-    A window's errors are one look at the series, however many steps it has; four windows weigh as much as the training
-    rows. An error is judged by a scale that has not seen its own window, or it would look smaller than a new one will.
+    All steps of a window count as one observation, and four windows have the weight of the training rows. An error is
+    divided by a scale that does not include its own window; otherwise it would look smaller than a new error.
 
     Returns
     -------
     judging : ndarray of shape (n_series, n_windows)
         Scales to divide the errors of each window by.
     final : ndarray of shape (n_series,)
-        Scales for the forecasts to come.
+        Scales of the forecasts.
     """
-    scales = np.maximum(scales, floor)
+    scales = _floored(errors, scales, floor)
     relative = (errors / scales[:, None, None]) ** 2
     present = ~np.isnan(errors).all(axis=2)
     looks = np.nan_to_num(relative / typical).mean(axis=2)
@@ -158,3 +219,14 @@ def _blended(errors: Array, scales: Array, typical: Array, floor: float, overlap
 
     judging = scales[:, None] * blend((n[:, None] - present), total[:, None] - looks)
     return judging, scales * blend(n, total)
+
+
+def _median(values: Array) -> float:
+    return float(np.median(values)) if len(values) else float("nan")
+
+
+def _nanmean(values: Array, axis: Any) -> Array:
+    """Mean of the values that are not NaN; NaN without any."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)

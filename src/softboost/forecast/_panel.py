@@ -75,6 +75,16 @@ class Panel:
     def keys(self) -> Array:
         return np.arange(self.n_series) if self.key is None else self.key
 
+    @property
+    def n_known(self) -> Array:
+        """Number of known values of each series."""
+        return np.add.reduceat(~np.isnan(self.y), self.indptr[:-1])
+
+    def minimum(self, n_rows: int | None = None) -> Array:
+        """Smallest known value among the last ``n_rows`` (all if None) of each series; NaN without any."""
+        late = np.repeat(self.indptr[1:], self.sizes) - np.arange(len(self.y)) <= (n_rows or len(self.y))
+        return np.asarray(np.fmin.reduceat(np.where(late, self.y, np.nan), self.indptr[:-1]))
+
     @cached_property
     def filled(self) -> Array:
         """Values without gaps, for models that take none: made from these rows alone, so a cut panel sees no future."""

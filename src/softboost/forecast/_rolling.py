@@ -8,22 +8,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ._intervals import Pool, panel_widths, pool_errors
+from ._intervals import Pool, borrowed_scales, panel_widths, pool_errors, shaped, usual_changes
 from ._panel import Array, Future, Panel
-from .target_transforms import Chain
+from ._smoothing import stride_of
+from .target_transforms import Chain, Log
 
 __all__ = [
     "CanForecast",
     "Scores",
+    "calibration_origins",
     "calibration_scores",
     "common_origins",
-    "n_calibration_windows",
+    "never_negative",
     "own_origins",
     "roll",
     "scaled_errors",
+    "typical_sizes",
 ]
 
 MIN_HISTORY = 2
+MIN_WINDOWS = 6  # of each series, however many series there are
 
 
 class CanForecast(Protocol):
@@ -112,33 +116,40 @@ def _online(fitted: CanForecast, panel: Panel, back: Array, h: int, progress: Ca
     return np.stack(out, axis=1)
 
 
-def n_calibration_windows(panel: Panel, h: int) -> int:
-    """Origins to calibrate intervals from.
+def calibration_origins(panel: Panel, h: int) -> Array:
+    """Origins to calibrate intervals at (n_series, n_windows).
 
-    A single series gives up to 50, while half of its rows stay for training; of many series each gives fewer.
+    A single series gives up to 50, while half of its rows stay for training; of many series each gives fewer, which lie
+    farther apart.
     """
-    room = int(np.median(panel.sizes)) // 2 - h
-    wanted = 50 if panel.n_series == 1 else int(np.clip(np.ceil(1000 / panel.n_series), 2, 30))
-    return max(1, min(wanted, room))
+    room = max(int(np.median(panel.sizes)) // 2 - h, 1)
+    if panel.n_series == 1:
+        return own_origins(panel, h, min(room, 50), 1)
+    stride = stride_of(h)
+    wanted = int(np.clip(np.ceil(1000 / panel.n_series), MIN_WINDOWS, 30))
+    return own_origins(panel, h, min(1 + (room - 1) // stride, wanted), stride)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What intervals are made of: errors out of sample, and the size of a step, on the link scale.
+    """What intervals are made of: out-of-sample errors and one-step changes, on the link scale.
 
     Attributes
     ----------
     errors : ndarray of shape (n_series, n_windows, h)
         NaN where a series had no such window.
     scales : ndarray of shape (n_series,)
+        Typical one-step change; NaN if neither the series nor the panel tells.
     overlap : float
-        Windows that lie within one horizon, and so count as one.
+        Number of windows that overlap within one horizon; together they count as one.
     logs : ndarray of bool, shape (n_series,), or None
-        Series whose link is the logarithm; None where target transforms give the link of all series.
+        Series whose link is the logarithm; None if the target transforms determine the link of all series.
     limits : ndarray of shape (n_series,), or None
-        Largest half width that the history of a series makes believable.
+        Largest plausible half width, from the history of a series.
+    nonnegative : ndarray of bool, shape (n_series,), or None
+        Series whose values were never negative; None if it is not known, in old files.
     usual : tuple of float
-        Typical scale of series on the scale of y, and of those on the logarithmic scale.
+        Usual change of the series of the panel, and relative to their values; for series without changes.
     unknown : bool
         Whether the errors are assumed, because no rows could be held back.
     """
@@ -148,6 +159,7 @@ class Scores:
     overlap: float = 1.0
     logs: Array | None = None
     limits: Array | None = None
+    nonnegative: Array | None = None
     usual: tuple[float, float] = (float("nan"), float("nan"))
     unknown: bool = False
 
@@ -156,29 +168,43 @@ class Scores:
         return pool_errors(self.errors, self.scales, levels, self.overlap)
 
     def widths(self, levels: list[float], h: int, pool: Pool | None) -> Array:
-        """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps.
-
-        Those of a combination never fall with the step.
-        """
+        """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
         widths = panel_widths(self.errors, self.scales, levels, pool, self.overlap)[:, :, :h]
-        if self.limits is None:
-            return widths
-        return np.minimum(np.maximum.accumulate(widths, axis=2), self.limits[:, None])
+        return widths if self.limits is None else np.minimum(widths, self.limits[:, None])
+
+    def bounds(self, forecast: Array, levels: list[float], transforms: Chain, pool: Pool | None) -> tuple[Array, Array]:
+        """Lower and upper bounds (n_levels, n_series, ..., h) of forecasts (n_series, ..., h).
+
+        Their distance never decreases with the step. A series that was never negative has no negative bound.
+        """
+        centre, inverse = self.link(forecast, transforms)
+        widths = self.widths(levels, forecast.shape[-1], pool)
+        widths = widths.reshape(len(levels), len(forecast), *[1] * (forecast.ndim - 2), -1)
+        floors: Array = np.full(len(forecast), -np.inf)
+        if self.nonnegative is not None:
+            floors[self.nonnegative] = 0.0
+        floors = floors.reshape(-1, *[1] * (forecast.ndim - 1))
+        pairs = [shaped(inverse(centre - w), inverse(centre + w), floors) for w in widths]
+        low, high = zip(*pairs, strict=True)
+        return np.array(low), np.array(high)
 
     def grow(self, panel: Panel, old: Array, transforms: Chain) -> Scores:
-        """The same for a panel with more rows and perhaps more series, which are judged by the errors of the others.
+        """The scores for a panel with more rows and possibly more series, which use the errors of the others.
 
-        ``old[i]`` is the number that series i had before, -1 for a new one.
+        ``old[i]`` is the previous index of series i, -1 for a new one.
         """
         known = old >= 0
         errors = np.where(known[:, None, None], self.errors[old], np.nan)
         scales = np.where(known, self.scales[old], _naive_scales(panel, transforms))
         logs = None if self.logs is None else np.where(known, self.logs[old], False)
         limits = None if self.limits is None else np.where(known, self.limits[old], np.inf)
-        return replace(self, errors=errors, scales=scales, logs=logs, limits=limits)
+        sign = never_negative(panel)
+        if self.nonnegative is not None:
+            sign &= np.where(known, self.nonnegative[old], True)
+        return replace(self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign)
 
     def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:
-        """Forecasts (n_series, ...) on the link scale, and the way back."""
+        """Forecasts (n_series, ...) on the link scale, and the inverse of the link."""
         if self.logs is None:
             return transforms.link(y)
         logs = self.logs.reshape(-1, *[1] * (y.ndim - 1))
@@ -191,12 +217,26 @@ class Scores:
 
 
 def calibration_scores(y: Array, forecast: Array, panel: Panel, transforms: Chain) -> Scores:
-    """Scores from forecasts out of sample and what came."""
+    """Scores from out-of-sample forecasts and the values that followed."""
     errors = transforms.link(y)[0] - transforms.link(forecast)[0]
-    scales = _naive_scales(panel, transforms)
-    if np.isnan(errors).all():  # nothing long enough to hold rows back: the size of a step, growing with the horizon
+    relative = any(isinstance(step, Log) for step in transforms.steps)
+    sizes = np.ones(panel.n_series) if relative else typical_sizes(panel)
+    changes, n_known = _naive_scales(panel, transforms), panel.n_known
+    scales = borrowed_scales(changes, sizes, n_known, usual_changes(changes, sizes, n_known))
+    if np.isnan(errors).all():  # no series is long enough to hold rows back: errors of a random walk
         errors = (scales[:, None] * np.sqrt(np.arange(1, y.shape[2] + 1)))[:, None, :]
-    return Scores(errors, scales)
+    return Scores(errors, scales, nonnegative=never_negative(panel))
+
+
+def never_negative(panel: Panel) -> Array:
+    """Whether all known values of each series are at least zero."""
+    return panel.minimum() >= 0
+
+
+def typical_sizes(panel: Panel) -> Array:
+    """Mean absolute value of each series."""
+    total = np.add.reduceat(np.nan_to_num(np.abs(panel.y)), panel.indptr[:-1])
+    return np.asarray(total / np.maximum(panel.n_known, 1))
 
 
 def _naive_scales(panel: Panel, transforms: Chain) -> Array:

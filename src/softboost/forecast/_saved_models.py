@@ -109,8 +109,9 @@ def pack_combination(fitted: Combination) -> dict[str, Any]:
 
 def pack_scores(h: int, scores: Scores) -> list[Any]:
     """What intervals of ``h`` steps are made of."""
-    plain = [h, scores.errors, scores.scales]
-    return plain if scores.logs is None else [*plain, float(scores.overlap), scores.logs, scores.limits]
+    links = [] if scores.logs is None else [float(scores.overlap), scores.logs, scores.limits]
+    sign = [] if scores.nonnegative is None else [scores.nonnegative]
+    return [h, scores.errors, scores.scales, *links, *sign]
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -289,25 +290,28 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
     """What intervals are made of, by numbers of steps."""
     out: dict[int, Scores] = {}
     h = forecaster.h
-    free = forecaster.strategy == "recursive" or forecaster._combines
+    combines = forecaster._combines
+    free = forecaster.strategy == "recursive" or combines
     for row in f.take("scores", list):
-        n_fields = 6 if forecaster._combines else 3
-        if not (isinstance(row, list) and len(row) == n_fields and type(row[0]) is int and row[0] not in out):
+        names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else []), "nonnegative"]
+        complete = isinstance(row, list) and len(row) in (len(names), len(names) - 1)  # older files hold no signs
+        if not (complete and type(row[0]) is int and row[0] not in out):
             raise f.error("scores must be lists of a number of steps, errors and scales, each number once")
-        inner = f.inner(dict(zip(("h", "errors", "scales", "overlap", "logs", "limits"), row, strict=False)), "scores")
+        inner = f.inner(dict(zip(names, row, strict=False)), "scores")
         steps = inner.integer("h", 1, MAX_STEPS if free else h)
-        wide = h if forecaster.strategy == "direct" and not forecaster._combines else steps
+        wide = h if forecaster.strategy == "direct" and not combines else steps
         errors = inner.array("errors", "f", (n_series, None, wide), finite=False)
-        scales = inner.array("scales", "f", (n_series,), finite=not forecaster._combines)
+        scales = inner.array("scales", "f", (n_series,), finite=False)
         if errors.shape[1] < 1 or np.any(np.abs(errors) > LARGEST) or np.isnan(errors).all(axis=(0, 1)).any():
             raise inner.error("errors must be numbers, at least one for each step")
         if np.any((scales < 0) | (scales > LARGEST)):
             raise inner.error("scales must not be negative")
         overlap, logs, limits = 1.0, None, None
-        if forecaster._combines:
+        if combines:
             overlap, logs = inner.take("overlap", float), inner.array("logs", "b", (n_series,))
             limits = inner.array("limits", "f", (n_series,), finite=False)
             if not 1 <= overlap <= MAX_STEPS or np.any(limits < 0):
                 raise inner.error("overlap must be at least 1, and limits not negative")
-        out[steps] = Scores(errors, scales, overlap, logs, limits)
+        sign = inner.array("nonnegative", "b", (n_series,)) if "nonnegative" in inner.values else None
+        out[steps] = Scores(errors, scales, overlap, logs, limits, sign)
     return out

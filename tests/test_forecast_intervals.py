@@ -1,0 +1,185 @@
+"""Intervals of every kind of forecaster: coverage, widths, series without a history, series that are never negative."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import Ridge
+
+import softboost
+from softboost import SoftBoostRegressor
+from softboost.forecast import Differences, Forecaster, LocalStandardScaler, Log
+from softboost.forecast._intervals import borrowed_scales, shaped, usual_changes
+
+H = 6
+RIDGE = {"model": Ridge(), "lags": [1, 2], "target_transforms": [Differences([1]), LocalStandardScaler()]}
+FEW = {"n_estimators": 2, "learning_rate": 0.3, "depth": 1, "feature_transform": None, "init": "linear"}
+KINDS = {
+    "default": {},
+    "smoothing": {"candidates": ["smoothing"]},
+    "local": {**RIDGE, "scope": "local"},
+    "global": {**RIDGE, "scope": "global"},
+    "logarithms": {**RIDGE, "scope": "global", "target_transforms": [Log(1.0), Differences([1])]},
+    "direct": {**RIDGE, "scope": "global", "strategy": "direct"},
+    "direct_each": {**RIDGE, "scope": "local", "strategy": "direct_each"},
+    "boosted": {"model": SoftBoostRegressor(**FEW, shuffle=False), "lags": [1, 2], "scope": "global"},
+}
+SHORT = {"one row": [3.0], "two rows": [200.0, 200.0], "one zero": [0.0]}
+
+
+def values(rng, kind, n):
+    """A series of one of six kinds."""
+    t = np.arange(n)
+    if kind == 0:
+        return 10 + rng.normal(size=n).cumsum()
+    if kind == 1:
+        return np.exp(3 + 0.05 * rng.normal(size=n).cumsum() + 0.2 * np.sin(2 * np.pi * t / 12))
+    if kind == 2:
+        return rng.poisson(2, size=n).astype(float)
+    if kind == 3:
+        return 50 + np.convolve(rng.standard_t(3, size=n), [1, 0.6, 0.3], "same")
+    if kind == 4:
+        return np.maximum(40 - 0.3 * t + rng.normal(size=n), 0.0)
+    return np.sin(2 * np.pi * t / 12) + 0.3 * rng.normal(size=n)
+
+
+def mixed_panel(seed, n_series=30):
+    """Series of all kinds, scales and lengths, and the values that follow."""
+    rng = np.random.default_rng(seed)
+    parts, truth = [], []
+    for i in range(n_series):
+        y = values(rng, i % 6, int(rng.integers(24, 120)) + H) * 10 ** rng.uniform(-2, 4)
+        parts.append(one_series(f"s{i:02d}", y[:-H]))
+        truth.append(y[-H:])
+    return pd.concat(parts, ignore_index=True), np.array(truth)
+
+
+def one_series(name, y):
+    return pd.DataFrame({"unique_id": name, "ds": pd.date_range("2005-01-01", periods=len(y), freq="MS"), "y": y})
+
+
+def bounds(settings, df, level):
+    """Forecasts, lower and upper bounds (n_series, H), and the ids."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*too short to learn from")
+        out = Forecaster("MS", H, **settings).fit(df).predict(level=[level])
+    model = out.columns[2]
+    columns = (model, f"{model}-lo-{level}", f"{model}-hi-{level}")
+    forecast, low, high = (out[name].to_numpy().reshape(-1, H) for name in columns)
+    return forecast, low, high, out["unique_id"].to_numpy()[::H]
+
+
+@pytest.fixture(scope="module")
+def panel():
+    df, _ = mixed_panel(0, n_series=12)
+    constant = one_series("constant", np.full(40, 7.0))
+    return pd.concat([df, constant, *(one_series(name, np.array(y)) for name, y in SHORT.items())], ignore_index=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_widths_never_fall_are_never_zero_and_respect_zero(panel, kind):
+    least = panel.groupby("unique_id")["y"].min()
+    if kind == "logarithms":
+        panel = panel[(least >= 0)[panel["unique_id"]].to_numpy()]
+    _, low, high, ids = bounds(KINDS[kind], panel, 80)
+    width = high - low
+    assert np.all(np.isfinite(width))
+    assert np.all(width > 0)
+    assert np.all(np.diff(width, axis=1) >= -1e-9 * width[:, 1:])
+    assert np.all(low[least[ids].to_numpy() >= 0] >= 0)
+
+
+@pytest.mark.parametrize("kind", ["smoothing", "global", "direct"])
+def test_levels_hold_on_mixed_panels(kind):
+    inside = []
+    for seed in range(4):
+        df, truth = mixed_panel(seed)
+        _, low, high, _ = bounds(KINDS[kind], df, 80)
+        inside.append((truth >= low) & (truth <= high))
+    assert 0.75 < np.mean(inside) < 0.88
+    by_step = np.mean(inside, axis=(0, 1))
+    assert np.all((by_step > 0.68) & (by_step < 0.93))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_levels_hold_on_many_mixed_panels(kind):
+    inside = {80: [], 95: []}
+    for seed in range(12):
+        df, truth = mixed_panel(100 + seed)
+        if kind == "logarithms":
+            df, truth = df.assign(y=df["y"].abs()), np.abs(truth)
+        for level, found in inside.items():
+            _, low, high, _ = bounds(KINDS[kind], df, level)
+            found.append((truth >= low) & (truth <= high))
+    assert 0.77 < np.mean(inside[80]) < 0.87
+    assert 0.925 < np.mean(inside[95]) < 0.98
+
+
+@pytest.mark.parametrize("kind", ["default", "global"])
+def test_a_short_series_gets_the_relative_changes_of_the_others(kind):
+    rng = np.random.default_rng(0)
+    walks = [one_series(f"w{i}", 10.0**i * np.exp(3 + 0.1 * rng.normal(size=60).cumsum())) for i in range(4)]
+    short = [one_series("low", np.array([1.0])), one_series("high", np.array([1e6]))]
+    forecast, low, high, ids = bounds(KINDS[kind], pd.concat(walks + short), 80)
+    share = dict(zip(ids, ((high - low) / np.abs(forecast))[:, 0], strict=True))
+    others = np.median([share[f"w{i}"] for i in range(4)])
+    for name in ("low", "high"):
+        assert 0.4 * others < share[name] < 2.5 * others
+
+
+@pytest.mark.parametrize("kind", ["default", "local"])
+def test_a_short_series_alone_has_no_interval(kind):
+    settings = KINDS[kind]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*too short to learn from")
+        forecaster = Forecaster("MS", 2, **settings).fit(one_series("a", np.array([5.0])))
+    with pytest.warns(UserWarning, match="intervals are NaN for series of one or two values"):
+        out = forecaster.predict(level=[80])
+    assert_allclose(out.iloc[:, 2], 5.0)
+    assert out.iloc[:, 3:].isna().all(axis=None)
+
+
+def test_series_that_fall_towards_zero_have_no_negative_forecasts():
+    y = np.maximum(30.0 - np.arange(40), 0.0) + 0.1
+    falling, other = one_series("falling", y[:28]), one_series("other", y[:28] - 20)
+    forecast, low, _, _ = bounds({"candidates": ["smoothing"]}, pd.concat([falling, other]), 95)
+    assert np.all(forecast[0] >= 0)
+    assert np.all(low[0] >= 0)
+    assert np.all(forecast[1] < 0)
+
+
+def test_a_file_remembers_that_a_series_was_negative(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.r_[-1.0, 0.5 + rng.random(599)]
+    df = pd.DataFrame({"unique_id": "a", "ds": np.arange(600), "y": y})
+    forecaster = Forecaster(1, 3, candidates=["smoothing"]).fit(df)
+    forecaster.save(tmp_path / "model.softboost")
+    again = softboost.load(tmp_path / "model.softboost")
+    assert len(again.frame_.panel.y) < 600
+    pd.testing.assert_frame_equal(again.predict(level=[99.9]), forecaster.predict(level=[99.9]))
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def test_scales_are_borrowed_relative_to_the_values():
+    scales, sizes = np.array([1.0, 20.0, 0.0, 0.0, 0.0]), np.array([10.0, 100.0, 50.0, 1000.0, 0.0])
+    n_known = np.array([50, 50, 1, 100, 1])
+    out = borrowed_scales(scales, sizes, n_known, usual_changes(scales, sizes, n_known))
+    assert_allclose(out, [1.0, 20.0, 0.15 * 50, 0.15 * 1000 / 10, 10.5])
+
+
+def test_without_others_a_scale_is_not_known():
+    still = np.zeros(2), np.ones(2), np.array([1, 9])
+    assert_array_equal(borrowed_scales(*still, usual_changes(*still)), [np.nan, 0.0])
+
+
+def test_bounds_widen_upwards_and_stop_at_the_floor():
+    low, high = shaped(np.array([-1.0, -2.0, 1.0]), np.array([3.0, 2.0, 2.0]), np.zeros(1))
+    assert_array_equal(low, [0, 0, 1])
+    assert_array_equal(high, [3, 3, 4])
