@@ -307,6 +307,7 @@ class _Case:
             times=np.tile(self.panel.times[own], n_all),
             exog=np.tile(self.panel.exog[own], (n_all, 1)),
             static=static.reshape(n_all, -1),
+            key=np.repeat(self.panel.keys[self.series], n_all),
         )
         told = self.model.fitted_.predict(histories, np.full(n_all, self.series), known)
         return np.asarray(told[:, step]).reshape(shape)
