@@ -18,7 +18,8 @@ from sklearn.linear_model import Ridge
 
 from helpers import PATIENCE
 from softboost import SoftBoostRegressor
-from softboost.forecast import Differences, Forecaster
+from softboost.forecast import Differences, Forecaster, _one_pass
+from softboost.forecast._frame_forms import without_pyarrow
 from test_look_ahead import LOCAL, differences
 
 pytest.importorskip("fugue.api", reason="fugue is not installed")
@@ -67,6 +68,50 @@ def check_backtest(engine):
     got = make(engine).backtest(df, n_windows=4, refit=2, level=[80])
     pd.testing.assert_frame_equal(got.forecasts, expected.forecasts, check_exact=True)
     np.testing.assert_array_equal(got.losses, expected.losses)
+
+
+# one pass: name of the engine -> a frame of it from pandas, and back
+def dask_frame(df):
+    return pytest.importorskip("dask.dataframe", reason="dask.dataframe is not installed").from_pandas(
+        df, npartitions=3
+    )
+
+
+def ray_frame(df):
+    return pytest.importorskip("ray.data", reason="ray is not installed").from_pandas(df).repartition(3)
+
+
+def spark_frame(df):
+    return pytest.importorskip("pyspark.sql").SparkSession.getActiveSession().createDataFrame(df)
+
+
+def to_pandas(frame):
+    """Rows of an engine's forecasts, in order."""
+    got = (
+        frame.compute()
+        if hasattr(frame, "compute")
+        else getattr(frame, "toPandas", getattr(frame, "to_pandas", None))()
+    )
+    got = without_pyarrow(got).sort_values(["unique_id", "ds"]).reset_index(drop=True)
+    return got.astype({name: object for name in ("unique_id", "flag") if name in got})
+
+
+def check_one_pass(to_engine, monkeypatch, **settings):
+    """The same bits as in one frame, of which this process sees the sample alone; a broken series is flagged."""
+    monkeypatch.setattr(_one_pass, "MOST_SERIES", 5)
+    df = long_frame(9)
+    broken = df[df["unique_id"] == "s00"].assign(unique_id="zz", y=np.inf)
+    df = pd.concat([df, broken]).sample(frac=1, random_state=0).reset_index(drop=True)
+    model = Forecaster("MS", 3, candidates=["smoothing", "correction"], **settings)
+    expected = model.forecast(df, level=[80], flags=True)
+    sizes, read = [], _one_pass.read_sample
+    monkeypatch.setattr(_one_pass, "read_sample", lambda model, rows: sizes.append(len(rows)) or read(model, rows))
+    lazy = model.forecast(to_engine(df), level=[80], flags=True)
+    assert type(lazy).__module__.split(".")[0] == type(to_engine(df)).__module__.split(".")[0]
+    assert sizes == [5 * 48]
+    got = to_pandas(lazy)
+    pd.testing.assert_frame_equal(got.drop(columns="flag"), expected.drop(columns="flag"), check_exact=True)
+    assert set(got.loc[got["flag"] != "", "unique_id"]) == {"zz"}
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +174,60 @@ def test_spark_backtests_the_same_bits(spark_session):
     check_backtest("spark")
 
 
+def test_dask_forecasts_the_same_bits_in_one_pass(dask_client, monkeypatch):
+    check_one_pass(dask_frame, monkeypatch, engine=dask_client)
+
+
+@pytest.mark.slow
+def test_ray_forecasts_the_same_bits_in_one_pass(ray_cluster, monkeypatch):
+    check_one_pass(ray_frame, monkeypatch)
+
+
+@pytest.mark.slow
+def test_spark_forecasts_the_same_bits_in_one_pass(spark_session, monkeypatch):
+    check_one_pass(spark_frame, monkeypatch)
+
+
+def check_future(to_engine, ahead_to_engine):
+    """Exogenous columns of the steps ahead, as a frame of the engine or of pandas."""
+    df = long_frame(3)
+    df["price"] = np.random.default_rng(1).normal(size=len(df))
+    last = df.groupby("unique_id")["ds"].max()
+    ahead = pd.concat(
+        [
+            pd.DataFrame({"unique_id": name, "ds": pd.date_range(end, periods=3, freq="MS")[1:], "price": [1.0, -1.0]})
+            for name, end in last.items()
+        ],
+        ignore_index=True,
+    )
+    model = Forecaster("MS", 2, Ridge(), lags=[1, 2], scope="local", target_transforms=None)
+    expected = model.forecast(df, X_df=ahead)
+    got = to_pandas(model.forecast(to_engine(df), X_df=ahead_to_engine(ahead)))
+    pd.testing.assert_frame_equal(got, expected, check_exact=True)
+
+
+@pytest.mark.parametrize("ahead", [dask_frame, pd.DataFrame], ids=["dask", "pandas"])
+def test_dask_takes_exogenous_columns_in_one_pass(dask_client, ahead):
+    check_future(dask_frame, ahead)
+
+
+@pytest.mark.slow
+def test_ray_takes_exogenous_columns_in_one_pass(ray_cluster):
+    check_future(ray_frame, ray_frame)
+
+
+@pytest.mark.slow
+def test_spark_takes_exogenous_columns_in_one_pass(spark_session):
+    check_future(spark_frame, spark_frame)
+
+
+def test_frames_in_memory_are_forecast_by_an_engine(dask_client, monkeypatch):
+    df = long_frame(6)
+    expected = make().forecast(df, level=[80])
+    monkeypatch.setattr(_one_pass, "ROWS_PER_PART", 100)
+    pd.testing.assert_frame_equal(make(dask_client).forecast(df, level=[80]), expected, check_exact=True)
+
+
 @pytest.mark.parametrize(
     ("refit", "data"),
     [
@@ -179,8 +278,11 @@ class Mortal(Ridge):
         return super().fit(X, y)
 
 
-def check_death_of_a_worker(engine, folder):
-    """Kill the first process that fits a series while it does; the rest of the run must make up for it."""
+def check_death_of_a_worker(engine, folder, to_engine=None):
+    """Kill the first process that fits a series while it does; the rest of the run must make up for it.
+
+    With ``to_engine``, the series are forecast in one pass of a frame of the engine.
+    """
     df, victims, done = long_frame(), [], threading.Event()
 
     def kill_first():
@@ -196,7 +298,8 @@ def check_death_of_a_worker(engine, folder):
     killer = threading.Thread(target=kill_first)
     killer.start()
     try:
-        got = make(engine, Mortal(str(folder))).fit(df).predict()
+        model = make(engine, Mortal(str(folder)))
+        got = model.fit(df).predict() if to_engine is None else to_pandas(model.forecast(to_engine(df)))
     finally:
         done.set()
         killer.join()
@@ -209,14 +312,20 @@ def test_dask_survives_the_death_of_a_worker(dask_client, tmp_path):
     check_death_of_a_worker(dask_client, tmp_path)
 
 
-@pytest.mark.slow
-def test_ray_survives_the_death_of_a_worker(ray_cluster, tmp_path):
-    check_death_of_a_worker("ray", tmp_path)
+def test_dask_survives_the_death_of_a_worker_in_one_pass(dask_client, tmp_path):
+    check_death_of_a_worker(dask_client, tmp_path, dask_frame)
 
 
 @pytest.mark.slow
-def test_spark_survives_the_death_of_a_worker(spark_session, tmp_path):
-    check_death_of_a_worker(spark_session, tmp_path)
+@pytest.mark.parametrize("to_engine", [None, ray_frame], ids=["fit", "one pass"])
+def test_ray_survives_the_death_of_a_worker(ray_cluster, tmp_path, to_engine):
+    check_death_of_a_worker("ray", tmp_path, to_engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to_engine", [None, spark_frame], ids=["fit", "one pass"])
+def test_spark_survives_the_death_of_a_worker(spark_session, tmp_path, to_engine):
+    check_death_of_a_worker(spark_session, tmp_path, to_engine)
 
 
 def test_benchmark_of_many_series_writes_its_table(tmp_path):

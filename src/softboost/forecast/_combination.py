@@ -408,7 +408,8 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
             forecast = origins.corrected(judges.corrections[member])
         else:
             nobody = np.full(panel.n_series, -1)
-            everyone = judges.pooled[member].grow(panel, nobody) if member in judges.pooled else None
+            before = panel.cut(origins.judged_back[:, -1])
+            everyone = judges.pooled[member].grow(before, nobody) if member in judges.pooled else None
             final = combination.regressions[member].grow(panel, nobody) if everyone is not None else None
             forecast, regressions[member] = _for_everyone(
                 member, judges.transforms[member], plan, panel, origins, everyone, final
@@ -526,7 +527,7 @@ def _judge_regression(
     pooled_fit = final = None
     if scope == "global":
         places = _places(pooled, panel.n_series)
-        pooled_fit = fitted.grow(panel, places)
+        pooled_fit = fitted.grow(panel.cut(held_back), places)
         final = plan.regression(scope, chain, panel.take(pooled), plan.h).grow(panel, places)
     forecast, final = _for_everyone(scope, chain, plan, panel, origins, pooled_fit, final)
     share = climb(ladder.judged, ladder.current, forecast)

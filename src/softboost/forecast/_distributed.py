@@ -19,7 +19,7 @@ from ._learned import Learned, Settings
 from ._panel import Array, Panel
 from ._rolling import roll
 
-__all__ = ["as_local", "fit_on_engine", "roll_on_engine"]
+__all__ = ["as_local", "fit_on_engine", "roll_on_engine", "run_on_engine"]
 
 SERIES_PER_PART = 64
 
@@ -33,7 +33,7 @@ def as_local(df: Any) -> Any:
 def fit_on_engine(engine: Any, settings: Settings, panel: Panel, chosen: Array) -> list[Learned]:
     """A model of its own for each of the chosen series, in their order."""
     parts = _parts(chosen)
-    done = _run(engine, _fit_part, [(settings, panel.take(part)) for part in parts])
+    done = run_on_engine(engine, _fit_part, [(settings, panel.take(part)) for part in parts])
     return [learned for part in done for learned in part]
 
 
@@ -46,7 +46,7 @@ def roll_on_engine(
 ) -> tuple[Array, Array]:
     """:func:`~softboost.forecast._rolling.roll` of local models, parts of the series at a time."""
     tasks = [(settings, season, panel.take(part), back[part], h, refit) for part in _parts(np.arange(panel.n_series))]
-    done = _run(engine, _roll_part, tasks)
+    done = run_on_engine(engine, _roll_part, tasks)
     return np.concatenate([y for y, _ in done]), np.concatenate([forecast for _, forecast in done])
 
 
@@ -61,7 +61,7 @@ def _parts(series: Array) -> list[Array]:
     return [part for part in np.array_split(series, n_parts) if len(part)] if n_parts else []
 
 
-def _run(engine: Any, function: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> list[Any]:
+def run_on_engine(engine: Any, function: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> list[Any]:
     """``function(*task)`` for every task on the engine, in the order of the tasks."""
     if not tasks:
         return []

@@ -22,7 +22,8 @@ from softboost._runtime.progress import Progress
 from ._backtest import Backtest
 from ._choose import candidate_transforms, choose, few_transforms
 from ._combination import CANDIDATES, Combination, ForecastChoice, Plan, combine
-from ._distributed import as_local, fit_on_engine, roll_on_engine
+from ._distributed import as_local, fit_on_engine, roll_on_engine, run_on_engine
+from ._engines import engine_frame
 from ._fallback import fallback_name, too_short
 from ._features import DateFeature, FeatureChooser, Features, season_of
 from ._fitted import FitMany, Fitted
@@ -30,6 +31,7 @@ from ._frame import LongFrame, add_columns, concatenate, infer_freq, read_future
 from ._frame_forms import Names, as_long, long_with_freq
 from ._intervals import Pool, check_levels
 from ._learned import STRATEGIES, Learned, Settings
+from ._one_pass import forecast_frame, forecast_on_engine, names_of
 from ._panel import Array, Panel
 from ._plots import axes_of_series, chosen_series, draw_forecast
 from ._rivals import rival_forecasts, step_sizes
@@ -234,6 +236,70 @@ class Forecaster(BaseEstimator):
             scores = self._scores_for(h)
             columns.update(self._bounds(forecast, levels, scores, scores.pool(levels)))
         return add_columns(future, columns)
+
+    def forecast(
+        self,
+        df: Any,
+        h: int | None = None,
+        level: Sequence[float] | None = None,
+        X_df: Any = None,
+        *,
+        flags: bool = False,
+    ) -> Any:
+        """Fit and forecast in one pass that keeps no models, for frames of any size.
+
+        Up to 10,000 series the forecasts are those of ``fit(df).predict(h, level, X_df)`` of a forecaster with this
+        ``h``. Of more series, 10,000 (chosen by their ids) teach what series share: weights of the candidates, the
+        correction, the pooled errors of intervals. All series are then forecast with it, part by part. Regressions
+        that stand alone share their scope, transforms and pooled errors, learned from 500 series (a pooled regression
+        from 10,000). A forecaster already fitted stays as it is.
+
+        Frames of dask, ray and Spark come back as frames of the same engine, computed by its workers: lazily, in no
+        particular order, and without passing through this process, which receives the rows of the sample only. The
+        sample is drawn when this method is called. The bits are those that the same rows give in one pandas frame.
+
+        A series that cannot be read (infinite or missing values, repeated or missing times) has forecasts of NaN and
+        does not stop the others.
+
+        Parameters
+        ----------
+        df : frame of pandas, polars, dask, ray or Spark
+            Rows in any order.
+        h : int, default=None
+            Steps ahead; None takes the forecaster's own.
+        level : list of float, default=None
+            Percentages of intervals, e.g. ``[80, 95]``.
+        X_df : frame, default=None
+            Exogenous columns of the steps ahead.
+        flags : bool, default=False
+            Add a column ``flag``: what is wrong with a series, or an empty text.
+
+        Returns
+        -------
+        frame : frame of the same library
+            Columns as those of :meth:`predict`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from softboost.forecast import Forecaster
+        >>> df = pd.DataFrame({"unique_id": "a", "ds": np.arange(40), "y": np.arange(40) % 5})
+        >>> Forecaster(1, season_length=5).forecast(df, h=5)["SoftBoostRegressor"].round(1).tolist()
+        [0.0, 1.0, 2.0, 3.0, 4.0]
+        """
+        self._check_params()
+        check_flag("flags", flags)
+        h = self.h if h is None else h
+        check_integer("h", h, 1)
+        levels = [] if level is None else check_levels(level)
+        model = Forecaster(**{**self.get_params(deep=False), "h": h, "engine": None})
+        source = engine_frame(df, self.engine)
+        if source is not None:
+            return forecast_on_engine(model, source, levels, flags, X_df)
+        df, model.freq = model._long(df, names_of(model))
+        run = None if self.engine is None else partial(run_on_engine, self.engine)
+        return forecast_frame(model, df, levels, flags, X_df, run)
 
     def update(self, df: Any, learn: bool = False) -> Forecaster:
         """Take new rows in, without fitting again.
@@ -493,13 +559,19 @@ class Forecaster(BaseEstimator):
         if old is not None:
             df = concatenate(old.native, as_long(as_local(df), names))
             return read_long(df, old.freq, names, static=old.static, gaps=self.gaps, categories=old.categories)
-        df, of_periods = long_with_freq(as_local(df), names)
+        df, freq = self._long(as_local(df), names)
+        return read_long(
+            df, infer_freq(df, names) if freq is None else freq, names, static=self.static_features, gaps=self.gaps
+        )
+
+    def _long(self, df: Any, names: Names) -> tuple[Any, str | int | None]:
+        """The frame in long format, and the frequency where it is stated."""
+        df, of_periods = long_with_freq(df, names)
         if of_periods is not None and self.freq is not None and season_of(self.freq) != season_of(of_periods):
             raise ValueError(
                 f"freq={self.freq!r} contradicts the periods of column {self.time_col!r}: use {of_periods!r}"
             )
-        freq = of_periods or (infer_freq(df, names) if self.freq is None else self.freq)
-        return read_long(df, freq, names, static=self.static_features, gaps=self.gaps)
+        return df, of_periods or self.freq
 
     def _stated_seasons(self) -> tuple[int, ...] | None:
         if self.season_length is None:

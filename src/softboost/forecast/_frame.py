@@ -26,6 +26,8 @@ from ._panel import Array, Future, Panel
 __all__ = [
     "LongFrame",
     "add_columns",
+    "checked_columns",
+    "checked_times",
     "concatenate",
     "infer_freq",
     "join_future",
@@ -123,7 +125,7 @@ def concatenate(first: Any, second: Any) -> Any:
 
 def infer_freq(df: Any, names: Names) -> str | int:
     """The frequency of the longest series, in the words of the frame's library."""
-    df = _checked_times(_checked_columns(df, names), names.time)
+    df = checked_times(checked_columns(df, names), names.time)
     _refuse_nulls(df, names)
     frame = nw.from_native(df, eager_only=True)
     counts = frame.get_column(names.id).value_counts(sort=True, name="_count")
@@ -159,7 +161,7 @@ def read_long(
     ``add_times=False`` rejects missing times whatever ``gaps`` is: rows from a file have no gaps, and two distant times
     must not become millions of rows.
     """
-    df = _checked_times(_checked_columns(df, names), names.time)
+    df = checked_times(checked_columns(df, names), names.time)
     _refuse_nulls(df, names)
     validate_freq(df[names.time], freq)
     order = ufp.maybe_compute_sort_indices(df, names.id, names.time)
@@ -206,7 +208,8 @@ def _from_first_value(y: Array, indptr: Array) -> Array:
     return rows[rows >= np.repeat(first, np.diff(indptr))]
 
 
-def _checked_columns(df: Any, names: Names) -> Any:
+def checked_columns(df: Any, names: Names) -> Any:
+    """The frame, if it has rows and the columns of a long frame."""
     if not is_frame(df):
         lazy = "; call collect() first" if type(df).__name__ == "LazyFrame" else ""
         raise TypeError(f"df must be a pandas or polars frame, got {type(df).__name__}{lazy}")
@@ -232,7 +235,7 @@ def _is_one_series(wide: nw.DataFrame[Any], names: Names) -> bool:
     return bool((wide.get_column(names.id) == names.target).all())
 
 
-def _checked_times(df: Any, name: str) -> Any:
+def checked_times(df: Any, name: str) -> Any:
     """The frame with its times as dates or integers; floats without a fraction become integers."""
     column = nw.from_native(df, eager_only=True).get_column(name)
     if column.dtype.is_float():
@@ -510,7 +513,7 @@ def join_future(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any
     missing = [c for c in [names.id, names.time, *columns] if c not in right.columns]
     if missing:
         raise ValueError(f"X_df lacks the columns {missing}; it has {right.columns}")
-    right = nw.from_native(_checked_times(X_df, names.time), eager_only=True)
+    right = nw.from_native(checked_times(X_df, names.time), eager_only=True)
     keys = [names.id, names.time]
     right = right.select(*keys, *columns, nw.lit(1).alias("_given"))
     right = right.with_columns(*[nw.col(key).cast(left.schema[key]) for key in keys])

@@ -216,16 +216,23 @@ class Scores:
             return np.where(logs, np.log(np.maximum(y, 1e-300)), y), inverse
 
 
-def calibration_scores(y: Array, forecast: Array, panel: Panel, transforms: Chain) -> Scores:
-    """Scores from out-of-sample forecasts and the values that followed."""
+def calibration_scores(
+    y: Array, forecast: Array, panel: Panel, transforms: Chain, of_all: Scores | None = None
+) -> Scores:
+    """Scores from out-of-sample forecasts and the values that followed.
+
+    ``of_all`` are the scores of the panel that this one is a part of.
+    """
     errors = transforms.link(y)[0] - transforms.link(forecast)[0]
     relative = any(isinstance(step, Log) for step in transforms.steps)
     sizes = np.ones(panel.n_series) if relative else typical_sizes(panel)
     changes, n_known = _naive_scales(panel, transforms), panel.n_known
-    scales = borrowed_scales(changes, sizes, n_known, usual_changes(changes, sizes, n_known))
-    if np.isnan(errors).all():  # no series is long enough to hold rows back: errors of a random walk
+    usual = usual_changes(changes, sizes, n_known) if of_all is None else of_all.usual
+    scales = borrowed_scales(changes, sizes, n_known, usual)
+    unknown = bool(np.isnan(errors).all()) if of_all is None else of_all.unknown
+    if unknown:  # no series is long enough to hold rows back: errors of a random walk
         errors = (scales[:, None] * np.sqrt(np.arange(1, y.shape[2] + 1)))[:, None, :]
-    return Scores(errors, scales, nonnegative=never_negative(panel))
+    return Scores(errors, scales, nonnegative=never_negative(panel), usual=usual, unknown=unknown)
 
 
 def never_negative(panel: Panel) -> Array:

@@ -1,0 +1,476 @@
+"""Fit and forecast in one pass that keeps no models: learn from a sample of the series, then apply to all of them.
+
+What many series teach together (which candidates earn a weight, corrections, pooled errors for intervals) is learned
+once, from a bounded sample that the ids alone decide. The :class:`Record` of it is then applied to any part of the
+series, here or on a worker. A series gets the same bits in whichever part it is computed.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import utilsforecast.processing as ufp
+
+from softboost._runtime.progress import Progress
+
+from ._combination import Combination, Judges, extend, learn
+from ._correction import Correction
+from ._engines import AHEAD, EngineFrame, engine_frame, packed, unpacked
+from ._fitted import Fitted
+from ._frame import (
+    LongFrame,
+    add_columns,
+    checked_columns,
+    checked_times,
+    infer_freq,
+    keys_of,
+    read_future,
+    read_long,
+    take,
+)
+from ._frame_forms import Names, long_with_freq, without_pyarrow
+from ._intervals import Pool
+from ._panel import Array, Panel
+from ._rolling import Scores, calibration_origins, calibration_scores, roll
+
+__all__ = [
+    "Record",
+    "forecast_frame",
+    "forecast_part",
+    "largest_key",
+    "learn_record",
+    "most_series",
+    "rows_up_to",
+    "sketch",
+]
+
+MOST_SERIES = 10_000  # that the record is learned from
+MOST_LOCAL = 500  # where each of them costs a model of its own
+MOST_ROWS = 3_000_000
+ROWS_PER_PART = 50_000
+LEAST_PARTS = 8  # of a frame of an engine
+TRIED = 16  # series that are read one by one before a whole panel is given up
+FEW_VALUES = 2  # known values that say nothing about changes
+FLAG = "flag"
+
+Read = Callable[[Any], LongFrame]
+
+
+# -- the sample ----------------------------------------------------------------------------------------------------
+
+
+def sketch(df: Any, names: Names, most: int) -> pd.DataFrame:
+    """The ``most`` smallest keys of the ids in a part of a frame, and how many rows each has there.
+
+    Sketches of all parts together hold the smallest keys of the whole frame, however its rows are laid out. A row with
+    the key -1 counts the rows of all series.
+    """
+    key, code = _keys_of_rows(df, names)
+    counts = np.bincount(code, minlength=len(key))
+    first = np.argsort(key)[:most]
+    return pd.DataFrame({"key": [-1, *key[first]], "n_rows": [len(code), *counts[first]]})
+
+
+def largest_key(sketches: pd.DataFrame, most: int) -> int:
+    """Largest key of the sample: at most ``most`` series, and about three million rows."""
+    counted = sketches[sketches["key"] >= 0]
+    merged = counted.groupby("key", sort=True)["n_rows"].sum().iloc[:most]
+    within = np.cumsum(merged.to_numpy()) <= MOST_ROWS
+    return int(merged.index[max(int(within.sum()), 1) - 1])
+
+
+def rows_up_to(df: Any, names: Names, largest: int) -> Any:
+    """Rows of the series in the sample."""
+    key, code = _keys_of_rows(df, names)
+    return take(df, np.flatnonzero((key <= largest)[code]))
+
+
+def parts_of(df: Any, names: Names, n_parts: int) -> list[Any]:
+    """The frame in parts of whole series."""
+    key, code = _keys_of_rows(df, names)
+    part = np.empty(len(key), dtype=np.int64)
+    part[np.argsort(key, kind="stable")] = np.arange(len(key)) * n_parts // max(len(key), 1)
+    order = np.argsort(part[code], kind="stable")
+    stops = np.searchsorted(part[code][order], np.arange(1, n_parts))
+    return [take(df, rows) for rows in np.split(order, stops) if len(rows)]
+
+
+def _keys_of_rows(df: Any, names: Names) -> tuple[Array, Array]:
+    """Keys of the ids of a frame, and for each row the number of its id."""
+    code, ids = pd.factorize(
+        np.asarray(nw.from_native(df, eager_only=True).get_column(names.id).to_list(), dtype=object)
+    )
+    if np.any(code < 0):
+        raise ValueError(f"column {names.id!r} is empty in some rows; fill it or drop the rows")
+    return keys_of(list(ids)), code
+
+
+def most_series(model: Any) -> int:
+    """How many series a forecaster learns from."""
+    model.candidates_ = model._open_candidates()
+    return MOST_SERIES if model._combines or model.scope == "global" else MOST_LOCAL
+
+
+# -- the record ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a sample of the series has taught, for all of them.
+
+    Attributes
+    ----------
+    model : Forecaster
+        Settings and choices, without rows.
+    freq : str or int
+    static : list of str
+    categories : dict of str to list of str
+    h : int
+    levels : list of float
+    flags : bool
+        Whether a column says what is wrong with a series.
+    combination, judges
+        Of forecasters that combine candidates.
+    pooled, pooled_earlier : Fitted or None
+        The regression for all series where it stands alone, and the one that calibrates it.
+    origins : ndarray of shape (n_windows,), or None
+        Rows after each origin that calibrates a regression that stands alone.
+    scores : Scores or None
+        Of the sample, without its series.
+    pool : Pool or None
+    """
+
+    model: Any
+    freq: str | int
+    static: list[str]
+    categories: dict[str, list[str]]
+    h: int
+    levels: list[float]
+    flags: bool
+    combination: Combination | None = None
+    judges: Judges | None = None
+    pooled: Fitted | None = None
+    pooled_earlier: Fitted | None = None
+    origins: Array | None = None
+    scores: Scores | None = None
+    pool: Pool | None = None
+
+    def fit(self, panel: Panel) -> Fitted | Combination:
+        """What forecasts the series of a part."""
+        if self.combination is not None:
+            assert self.judges is not None
+            return extend(self.combination, self.judges, self.model._plan(self.h), panel)
+        return _fitted(self.model, panel) if self.pooled is None else _grown(self.pooled, panel)
+
+    def scores_of(self, panel: Panel, fitted: Fitted | Combination) -> Scores:
+        """What the intervals of a part are made of."""
+        if isinstance(fitted, Combination):
+            return fitted.scores(panel, self.h, self.scores)
+        earlier = self.pooled_earlier
+        fit = partial(_fitted, self.model) if earlier is None else partial(_grown, earlier)
+        assert self.origins is not None
+        back = np.tile(self.origins, (panel.n_series, 1))
+        return _calibrated(self.model, panel, back, fit, self.scores)
+
+    def on_one_thread(self) -> Record:
+        """The same for a worker, which has one thread."""
+        if self.combination is None or self.judges is None:
+            return self
+        corrections = [_on_one_thread(c) for c in (self.combination.corrections, self.judges.corrections)]
+        smoothing = replace(self.combination.smoothing, n_threads=1)
+        return replace(
+            self,
+            combination=replace(self.combination, smoothing=smoothing, corrections=corrections[0]),
+            judges=replace(self.judges, corrections=corrections[1]),
+        )
+
+
+def _on_one_thread(corrections: dict[str, Correction]) -> dict[str, Correction]:
+    out = copy.deepcopy(corrections)
+    for correction in out.values():
+        if hasattr(correction.model, "n_jobs"):
+            correction.model.n_jobs = 1
+    return out
+
+
+def _fitted(model: Any, panel: Panel) -> Fitted:
+    settings = model._settings(model.target_transforms_, model.h)
+    return Fitted.fit(settings, model.scope_, model.season_length_, panel, fit_many=model._fit_many())
+
+
+def _grown(fitted: Fitted, panel: Panel) -> Fitted:
+    """A regression for all series, for series it has not seen."""
+    return fitted.grow(panel, np.full(panel.n_series, -1))
+
+
+def _calibrated(
+    model: Any, panel: Panel, back: Array, fit: Callable[[Panel], Fitted], of_all: Scores | None = None
+) -> Scores:
+    """What intervals of a regression that stands alone are made of."""
+    y, forecast = roll(fit, panel, back, model.h, False)
+    return calibration_scores(y, forecast, panel, model.target_transforms_, of_all)
+
+
+def learn_record(
+    model: Any, frame: LongFrame, levels: list[float], flags: bool, progress: Any = lambda text: None
+) -> tuple[Record, Fitted | Combination | None]:
+    """What a sample teaches, and what forecasts the sample itself; ``model`` takes over what is chosen."""
+    panel = frame.panel
+    model._choose(panel, frame)
+    record = Record(model, frame.freq, frame.static, frame.categories, model.h, levels, flags)
+    if model._combines:
+        combination, judges = learn(model._plan(model.h), panel, progress)
+        model.choice_ = combination.choice
+        pooled = {scope: fitted for scope, fitted in combination.regressions.items() if scope in judges.pooled}
+        bare = replace(combination, regressions=pooled, weights=combination.weights[:0])
+        record = replace(record, combination=bare, judges=judges)
+        return (_with_scores(record, combination.scores(panel, model.h)) if levels else record), combination
+    if model.scope_ == "global":
+        record = replace(record, pooled=_fitted(model, panel))
+    if levels:
+        back, earlier = calibration_origins(panel, model.h), []
+
+        def fit(training: Panel) -> Fitted:
+            earlier.append(_fitted(model, training))
+            return earlier[-1]
+
+        scores = _calibrated(model, panel, back, fit)
+        record = _with_scores(replace(record, origins=back[0]), scores)
+        if model.scope_ == "global" and earlier:
+            record = replace(record, pooled_earlier=earlier[0])
+    return record, None
+
+
+def _with_scores(record: Record, scores: Scores) -> Record:
+    bare = replace(scores, errors=scores.errors[:0], scales=scores.scales[:0], logs=None, limits=None, nonnegative=None)
+    return replace(record, scores=bare, pool=scores.pool(record.levels))
+
+
+# -- a part of the series ------------------------------------------------------------------------------------------
+
+
+def forecast_part(record: Record, df: Any, X_df: Any = None) -> tuple[Any, dict[Any, str]]:
+    """Forecasts of the series in a frame, in the order of their ids, and what is wrong with some of the series."""
+    frame, flags = readable(df, names_of(record.model), partial(_read, record))
+    fitted = None if frame is None else record.fit(frame.panel)
+    return forecast_table(record, frame, fitted, df, flags, X_df)
+
+
+def forecast_table(
+    record: Record, frame: LongFrame | None, fitted: Any, df: Any, flags: dict[Any, str], X_df: Any
+) -> tuple[Any, dict[Any, str]]:
+    """Forecasts of the series that were read, and NaN for the others."""
+    names, tables, flags = names_of(record.model), [], dict(flags)
+    if flags:
+        tables.append(_unreadable(record, df, names, flags))
+    if frame is not None:
+        panel, model = frame.panel, record.model
+        future, known = read_future(frame, record.h, X_df)
+        forecast = fitted.predict(panel, np.arange(panel.n_series), known)
+        columns = {model._name: forecast.ravel()}
+        if record.levels:
+            columns.update(model._bounds(forecast, record.levels, record.scores_of(panel, fitted), record.pool))
+        remarks = _remarks(panel)
+        flags.update({name: text for name, text in zip(frame.id_list(), remarks, strict=True) if text})
+        if record.flags:
+            columns[FLAG] = np.repeat(remarks, record.h)
+        tables.append(add_columns(future, columns))
+    return (tables[0] if len(tables) == 1 else _in_order(tables, names)), flags
+
+
+def names_of(model: Any) -> Names:
+    return Names(model.id_col, model.time_col, model.target_col)
+
+
+def read_sample(model: Any, df: Any) -> tuple[LongFrame, dict[Any, str]]:
+    """The readable series of a sample, and what is wrong with the others; an error where none can be read."""
+    names = names_of(model)
+
+    def read(rows: Any) -> LongFrame:
+        freq = model.freq if model.freq is not None else infer_freq(rows, names)
+        return read_long(rows, freq, names, static=model.static_features, gaps=model.gaps)
+
+    try:
+        return read(df), {}
+    except ValueError:
+        key, code = _keys_of_rows(df, names)
+        tried = np.unique(np.linspace(0, len(key) - 1, min(len(key), TRIED)).astype(int))
+        if len(key) == 1 or not any(_reads(take(df, np.flatnonzero(code == i)), read) for i in tried):
+            raise
+    frame, flags = readable(df, names, read)
+    assert frame is not None
+    return frame, flags
+
+
+def _reads(df: Any, read: Read) -> bool:
+    try:
+        read(df)
+    except ValueError:
+        return False
+    return True
+
+
+def readable(df: Any, names: Names, read: Read) -> tuple[LongFrame | None, dict[Any, str]]:
+    """The series of a frame that can be read, and what is wrong with each of the others."""
+    try:
+        return read(df), {}
+    except ValueError as error:
+        whole = error
+    ids = nw.from_native(df, eager_only=True).get_column(names.id).to_list()
+    code, kept = pd.factorize(np.asarray(ids, dtype=object))
+    if len(kept) == 1:
+        return None, {kept[0]: str(whole)}
+    flags: dict[Any, str] = {}
+    for half in (code < len(kept) // 2, code >= len(kept) // 2):
+        flags.update(readable(take(df, np.flatnonzero(half)), names, read)[1])
+    fine = np.array([name not in flags for name in kept])
+    return (read(take(df, np.flatnonzero(fine[code]))) if fine.any() else None), flags
+
+
+def _read(record: Record, df: Any) -> LongFrame:
+    model = record.model
+    names = names_of(model)
+    df, _ = long_with_freq(df, names)
+    return read_long(df, record.freq, names, static=record.static, gaps=model.gaps, categories=record.categories)
+
+
+def _remarks(panel: Panel) -> Array:
+    """What to say about each series; empty where there is nothing to say."""
+    n_known = np.add.reduceat(~np.isnan(panel.y), panel.indptr[:-1])
+    texts = ["" if n > FEW_VALUES else f"has {n} known value{'' if n == 1 else 's'}" for n in n_known]
+    return np.array(texts, dtype=object)
+
+
+def _unreadable(record: Record, df: Any, names: Names, flags: dict[Any, str]) -> Any:
+    """Rows without a forecast for series that cannot be read."""
+    frame = nw.from_native(df, eager_only=True)
+    last = frame.filter(nw.col(names.id).is_in(list(flags))).group_by(names.id).agg(nw.col(names.time).max())
+    last = last.sort(names.id)
+    future = ufp.make_future_dataframe(
+        last.get_column(names.id).to_native(), last.get_column(names.time).to_native(), record.freq, record.h, names.id,
+        names.time,
+    )  # fmt: skip
+    nothing = np.full(len(future), np.nan)
+    model = record.model._name
+    columns = [
+        model,
+        *(f"{model}-lo-{v:g}" for v in reversed(record.levels)),
+        *(f"{model}-hi-{v:g}" for v in record.levels),
+    ]
+    out = add_columns(future, dict.fromkeys(columns, nothing))
+    if record.flags:
+        texts = [flags[name] for name in last.get_column(names.id).to_list()]
+        out = add_columns(out, {FLAG: np.repeat(np.array(texts, dtype=object), record.h)})
+    return out
+
+
+def _in_order(tables: list[Any], names: Names) -> Any:
+    """Rows of several tables, sorted by series and time."""
+    whole = nw.concat([nw.from_native(table, eager_only=True) for table in tables]).sort(names.id, names.time)
+    return ufp.drop_index_if_pandas(whole.to_native())
+
+
+# -- a frame in memory ---------------------------------------------------------------------------------------------
+
+
+def forecast_frame(model: Any, df: Any, levels: list[float], flags: bool, X_df: Any, run: Any = None) -> Any:
+    """Forecasts of a frame of pandas or polars; ``run`` computes its parts elsewhere."""
+    names, most = names_of(model), most_series(model)
+    df = checked_times(checked_columns(df, names), names.time)
+    counted = sketch(df, names, len(df))
+    largest = largest_key(counted, most)
+    whole = largest >= counted["key"].max()
+    sample = df if whole else rows_up_to(df, names, largest)
+    frame, bad = read_sample(model, sample)
+    progress = Progress(model.verbose, None, "candidates")
+    try:
+        record, fitted = learn_record(model, frame, levels, flags, progress.step)
+    finally:
+        progress.close()
+    if whole and fitted is not None:
+        table, bad = forecast_table(record, frame, fitted, df, bad, X_df)
+        _warn_of(bad, len(counted) - 1)
+        return table
+    parts = parts_of(df, names, -(-len(df) // ROWS_PER_PART))
+    if run is None:
+        done = [forecast_part(record, part, X_df) for part in parts]
+    else:
+        done = run(forecast_part, [(record.on_one_thread(), part, X_df) for part in parts])
+    _warn_of({name: text for _, part in done for name, text in part.items()}, len(counted) - 1)
+    return _in_order([table for table, _ in done], names)
+
+
+def _warn_of(flags: dict[Any, str], n_series: int) -> None:
+    if flags:
+        some = "; ".join(f"{name!r} {text}" for name, text in list(flags.items())[:3])
+        warnings.warn(
+            f"{len(flags)} of {n_series} series have no forecast, or one from too few values: {some}"
+            f"{'; ...' if len(flags) > 3 else ''}. forecast(flags=True) adds a column that says so for each",
+            stacklevel=4,
+        )
+
+
+# -- a frame of an engine ------------------------------------------------------------------------------------------
+
+
+def forecast_on_engine(model: Any, source: EngineFrame, levels: list[float], flags: bool, X_df: Any) -> Any:
+    """Forecasts of a frame of dask, ray or Spark, as a frame of the same engine."""
+    names = names_of(model)
+    sample, n_rows = gather_sample(model, source)
+    frame, _ = read_sample(model, sample)
+    record, _ = learn_record(model, frame, levels, flags)
+    record = record.on_one_thread()
+    future = engine_frame(X_df, source.engine)
+    if future is not None:
+        source, X_df = source.with_future(future, names.target), None
+    n_parts = max(-(-n_rows // ROWS_PER_PART), min(LEAST_PARTS, frame.panel.n_series))
+    return source.spread(names.id, n_parts, _forecast_rows, packed((record, X_df)), _like(record, frame))
+
+
+def _like(record: Record, frame: LongFrame) -> pd.DataFrame:
+    """An empty frame with the columns of the forecasts."""
+    flags = {name: "" for name in frame.id_list()[:1]}
+    return _unreadable(record, frame.native, frame.names, flags).iloc[:0]
+
+
+def gather_sample(model: Any, source: EngineFrame) -> tuple[pd.DataFrame, int]:
+    """Rows of the sample, which workers send, and the number of all rows."""
+    names, most = names_of(model), most_series(model)
+    missing = [c for c in (names.id, names.time, names.target) if c not in source.columns]
+    if missing:
+        raise ValueError(
+            f"df has no column {missing}; it has {source.columns}. Rename columns, or pass id_col, time_col, target_col"
+        )
+    empty = pd.DataFrame({"key": np.empty(0, dtype=np.int64), "n_rows": np.empty(0, dtype=np.int64)})
+    counted = pd.concat(source.gather(partial(sketch, names=names, most=most), empty), ignore_index=True)
+    if not len(counted) or not (counted["key"] >= 0).any():
+        raise ValueError("df has no rows")
+    largest = largest_key(counted, most)
+    rows = pd.concat(source.gather(partial(rows_up_to, names=names, largest=largest)), ignore_index=True)
+    return _plain(rows, names), int(counted.loc[counted["key"] < 0, "n_rows"].sum())
+
+
+def _forecast_rows(shared: bytes, rows: pd.DataFrame) -> pd.DataFrame:
+    """Runs on a worker: forecasts of whole series."""
+    record, X_df = unpacked(shared)
+    rows = _plain(rows, names_of(record.model))
+    if AHEAD in rows.columns:
+        ahead = rows[AHEAD].to_numpy(dtype=bool)
+        X_df, rows = rows[ahead].drop(columns=AHEAD), rows[~ahead].drop(columns=AHEAD).reset_index(drop=True)
+    return forecast_part(record, rows, X_df)[0]
+
+
+def _plain(rows: pd.DataFrame, names: Names) -> pd.DataFrame:
+    """Rows with ids and times as pandas itself would have them."""
+    rows = without_pyarrow(rows)
+    text = rows[names.id].dtype != object and rows[names.id].dtype.kind == "O"
+    rows = rows.assign(**{names.id: rows[names.id].astype(object)}) if text else rows
+    return checked_times(rows, names.time)
