@@ -50,6 +50,10 @@ def long_frame(n_series=12, n_rows=48):
 PLAIN = SoftBoostRegressor(3, 0.3, 1, feature_transform=None, leaves="linear", gates="greedy", init="constant")
 
 
+COMBINED = {"candidates": ["smoothing", "correction"]}
+ALONE = {"model": Ridge(), "lags": [1, 2, 12], "target_transforms": [Differences([1])]}
+
+
 def make(engine=None, model=PLAIN):
     return Forecaster(
         "MS", 3, model, lags=[1, 2, 12], target_transforms=[Differences([1])], scope="local", engine=engine
@@ -114,6 +118,18 @@ def check_one_pass(to_engine, monkeypatch, **settings):
     assert set(got.loc[got["flag"] != "", "unique_id"]) == {"zz"}
 
 
+def check_one_pass_backtest(to_engine, settings, **how):
+    """The rows and scores of a back-test in memory."""
+    df = long_frame(7).sample(frac=1, random_state=0).reset_index(drop=True)
+    model = Forecaster("MS", 3, **settings)
+    expected = model.backtest(df, n_windows=4, step_size=2, level=[80], **how)
+    got = model.backtest(to_engine(df), n_windows=4, step_size=2, level=[80], **how)
+    rows = to_pandas(got.forecasts).sort_values(["unique_id", "cutoff", "ds"]).reset_index(drop=True)
+    wanted = expected.forecasts.sort_values(["unique_id", "cutoff", "ds"]).reset_index(drop=True)
+    pd.testing.assert_frame_equal(rows.drop(columns="scale"), wanted, check_exact=True)
+    pd.testing.assert_frame_equal(got.scores(), expected.scores())
+
+
 @pytest.fixture(scope="module")
 def dask_client():
     distributed = pytest.importorskip("distributed", reason="dask's distributed scheduler is not installed")
@@ -167,11 +183,27 @@ def test_dask_backtests_the_same_bits(dask_client):
 @pytest.mark.slow
 def test_ray_backtests_the_same_bits(ray_cluster):
     check_backtest("ray")
+    check_one_pass_backtest(ray_frame, COMBINED)
 
 
 @pytest.mark.slow
 def test_spark_backtests_the_same_bits(spark_session):
     check_backtest("spark")
+    check_one_pass_backtest(spark_frame, COMBINED)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refit"),
+    [
+        (COMBINED, False),
+        pytest.param(COMBINED, 2, marks=pytest.mark.slow),
+        pytest.param({**ALONE, "scope": "global"}, True, marks=pytest.mark.slow),
+        pytest.param({**ALONE, "scope": "local"}, False, marks=pytest.mark.slow),
+    ],
+    ids=["combination", "refitted", "global", "local"],
+)
+def test_dask_frames_are_backtested_by_the_workers(dask_client, settings, refit):
+    check_one_pass_backtest(dask_frame, settings, refit=refit)
 
 
 def test_dask_forecasts_the_same_bits_in_one_pass(dask_client, monkeypatch):

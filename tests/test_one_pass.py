@@ -42,8 +42,8 @@ def test_one_pass_gives_the_bits_of_fit_and_predict_whatever_the_parts(name, mon
         expected = Forecaster("MS", 4, **SETTINGS[name]).fit(df).predict(level=[80, 95])
     got = Forecaster("MS", **SETTINGS[name]).forecast(df, 4, [80, 95])
     pd.testing.assert_frame_equal(got, expected, check_exact=True)
-    learn = _one_pass.learn_record
-    monkeypatch.setattr(_one_pass, "learn_record", lambda *args: (learn(*args)[0], None))  # as of a larger panel
+    learn = _one_pass.choose_and_learn
+    monkeypatch.setattr(_one_pass, "choose_and_learn", lambda *args: (learn(*args)[0], None))  # as of a larger panel
     monkeypatch.setattr(_one_pass, "ROWS_PER_PART", 100)
     in_parts = Forecaster("MS", **SETTINGS[name]).forecast(df, 4, [80, 95])
     pd.testing.assert_frame_equal(in_parts, expected, check_exact=True)
@@ -51,8 +51,8 @@ def test_one_pass_gives_the_bits_of_fit_and_predict_whatever_the_parts(name, mon
 
 def test_only_a_sample_is_learned_from_and_the_ids_alone_decide_it(monkeypatch):
     monkeypatch.setattr(_one_pass, "MOST_SERIES", 6)
-    learned, learn = [], _one_pass.learn_record
-    monkeypatch.setattr(_one_pass, "learn_record", lambda *args: learned.append(args[1].id_list()) or learn(*args))
+    learned, learn = [], _one_pass.choose_and_learn
+    monkeypatch.setattr(_one_pass, "choose_and_learn", lambda *args: learned.append(args[1].id_list()) or learn(*args))
     df = mixed()
     model = Forecaster("MS", 4, **SETTINGS["combination"])
     first = model.forecast(df, level=[80])

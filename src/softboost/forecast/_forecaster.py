@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -23,6 +23,7 @@ from ._backtest import Backtest
 from ._choose import candidate_transforms, choose, few_transforms
 from ._combination import CANDIDATES, Combination, ForecastChoice, Plan, combine
 from ._distributed import as_local, fit_on_engine, roll_on_engine, run_on_engine
+from ._engine_backtest import backtest_on_engine
 from ._engines import engine_frame
 from ._fallback import fallback_name, too_short
 from ._features import DateFeature, FeatureChooser, Features, season_of
@@ -352,9 +353,12 @@ class Forecaster(BaseEstimator):
 
         Everything left to choose is chosen on the rows before the first origin. A model already fitted stays as it is.
 
+        Of a frame of dask, ray or Spark, workers forecast the series, with what a sample of them has taught, as in
+        :meth:`forecast`; the forecasts stay with the engine.
+
         Parameters
         ----------
-        df : pandas or polars frame
+        df : frame of pandas, polars, dask, ray or Spark
             All rows, in any order; the last ones are forecast from those before them.
         h : int, default=None
             Steps ahead of each origin; None takes the forecaster's own.
@@ -370,7 +374,7 @@ class Forecaster(BaseEstimator):
 
         Returns
         -------
-        backtest : Backtest
+        backtest : Backtest, or EngineBacktest for a frame of dask, ray or Spark
         """
         self._check_params()
         h = self.h if h is None else h
@@ -380,6 +384,11 @@ class Forecaster(BaseEstimator):
             check_integer("refit", refit, 1, hint="or use True, False or 'online'")
         elif isinstance(refit, str):
             check_choice("refit", refit, ["online"])
+        source = engine_frame(df, self.engine)
+        if source is not None:
+            model = Forecaster(**{**self.get_params(deep=False), "h": h, "engine": None})
+            levels = [] if level is None else check_levels(level)
+            return cast("Any", backtest_on_engine(model, source, n_windows, step_size, refit, levels))
         return self._backtest(self._read(df), h, n_windows, step_size, refit, level)
 
     def plot(
@@ -501,22 +510,16 @@ class Forecaster(BaseEstimator):
         rivals = rival_forecasts(panel, back, h, other.season_length_, smoothing)
         rivals = {name: np.where(np.isnan(forecast), np.nan, told) for name, told in rivals.items()}
         columns.update(rivals)
-        start = panel.indptr[1:, None] - back
-        rows = start[:, :, None] + np.arange(h)
-        there = ~np.isnan(forecast) & (rows < panel.indptr[1:, None, None])
-        before = np.broadcast_to(start[:, :, None] - 1, rows.shape)
-        table = frame.rows(rows[there], before[there], {k: v.reshape(there.shape)[there] for k, v in columns.items()})
+        table = frame.rows_ahead(back, forecast, columns)
         fallback = other._fit_flags(training, [frame.id_list()[i] for i in present])
         choice = first_fit[0].choice if first_fit and isinstance(first_fit[0], Combination) else other.choice_
-        first_origin = np.argmax(~np.isnan(forecast).all(axis=2), axis=1)
-        n_before = np.maximum(panel.sizes - back[np.arange(panel.n_series), first_origin], 0)
         return Backtest(
             table,
             (y - forecast) ** 2,
             fallback,
             choice,
             {name: (y - told) ** 2 for name, told in rivals.items()},
-            step_sizes(panel, n_before),
+            step_sizes(panel, back, forecast),
             frame.id_list(),
             (self.id_col, self.time_col, self.target_col, self._name),
             tuple(levels),

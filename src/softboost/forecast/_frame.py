@@ -28,6 +28,7 @@ __all__ = [
     "add_columns",
     "checked_columns",
     "checked_times",
+    "clock",
     "concatenate",
     "infer_freq",
     "join_future",
@@ -77,19 +78,27 @@ class LongFrame:
         last = take(self.native[[self.names.time]], self.panel.indptr[1:] - 1)[self.names.time]
         return ufp.make_future_dataframe(self.ids, last, self.freq, h, self.names.id, self.names.time)
 
-    def known_at(self, moment: Any, static: list[str] | None = None) -> LongFrame:
+    def known_at(self, moment: Any, static: list[str] | None = None, categories: Categories | None = None) -> LongFrame:
         """The frame as it would have been read at a moment: later rows decide neither categories nor static columns.
 
-        Later rows are kept and encoded with the categories known at that moment.
+        Later rows are kept and encoded with the categories known at that moment, or with those given.
         """
         if not (self.exog or self.static):
             return self
         known = self.panel.times <= moment
-        columns = _code_columns(self.native, self.names, self.panel.indptr, static, {}, known)
+        columns = _code_columns(self.native, self.names, self.panel.indptr, static, dict(categories or {}), known)
         panel = replace(self.panel, exog=columns.exog, static=columns.static)
         return replace(
             self, panel=panel, exog=columns.exog_names, static=columns.static_names, categories=columns.categories
         )
+
+    def rows_ahead(self, back: Array, forecast: Array, columns: dict[str, Array]) -> Any:
+        """Frame with a row for each forecast (n_series, n_windows, h) whose target exists; see :meth:`rows`."""
+        start = self.panel.indptr[1:, None] - back
+        rows = start[:, :, None] + np.arange(forecast.shape[2])
+        there = ~np.isnan(forecast) & (rows < self.panel.indptr[1:, None, None])
+        before = np.broadcast_to(start[:, :, None] - 1, rows.shape)
+        return self.rows(rows[there], before[there], {k: v.reshape(there.shape)[there] for k, v in columns.items()})
 
     def rows(self, rows: Array, before: Array, columns: dict[str, Array]) -> Any:
         """Frame with ids, times and targets of ``rows``, cutoffs (times of the rows ``before``) and new columns."""
@@ -178,7 +187,7 @@ def read_long(
         kept = _from_first_value(y, indptr)
         df, y = take(df, kept), y[kept]
         indptr = _starts(df, names)
-    times = _clock(df[names.time])
+    times = clock(df[names.time])
     columns = _code_columns(df, names, indptr, static, dict(categories or {}), np.ones(len(df), dtype=bool))
     ids = ufp.counts_by_id(df, names.id)[names.id]
     panel = Panel(y, indptr, times, columns.exog, columns.static, gaps, keys_of(ids.to_list()))
@@ -306,7 +315,7 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
     ids = frame.get_column(names.id)
     same = (ids[1:].to_numpy() == ids[:-1].to_numpy()) if len(ids) > 1 else np.zeros(0, dtype=bool)
     times = df[names.time]
-    now = _clock(times)
+    now = clock(times)
     twice = same & (now[1:] == now[:-1])
     if twice.any():
         row = int(np.argmax(twice))
@@ -317,7 +326,7 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
     if not gaps_too:
         return
     try:
-        expected = _clock(ufp.offset_times(times, freq, 1))
+        expected = clock(ufp.offset_times(times, freq, 1))
     except BaseException as error:
         if not is_panic(error):
             raise
@@ -345,7 +354,7 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
 def _reaches(start: Any, freq: str | int, end: Any) -> bool:
     """Whether steps of ``freq`` lead from a time (a column of one row) to another; gaps beyond 1,000 steps count."""
     for n_steps in range(1, 1000):
-        reached = _clock(ufp.offset_times(start, freq, n_steps))[0]
+        reached = clock(ufp.offset_times(start, freq, n_steps))[0]
         if reached >= end:
             return bool(reached == end)
     return True
@@ -372,7 +381,7 @@ def _with_all_times(df: Any, freq: str | int, names: Names, original: Array) -> 
     if len(lost):
         row = int(lost.get_column("_row").to_numpy().min())
         raise ValueError(
-            f"row {original[row]} (series {df[names.id][row]!r}, {names.time}={_shown(_clock(df[names.time])[row])}) "
+            f"row {original[row]} (series {df[names.id][row]!r}, {names.time}={_shown(clock(df[names.time])[row])}) "
             f"cannot be reached from the first time of its series by steps of freq={freq!r}; correct the time or freq"
         )
     return filled
@@ -398,7 +407,7 @@ def _target(df: Any, names: Names, original: Array, gaps: str) -> Array:
     return y
 
 
-def _clock(times: Any) -> Array:
+def clock(times: Any) -> Array:
     """Times as integers or as datetime64 of the local clock, without time zone."""
     column = nw.from_native(times, series_only=True)
     if column.dtype == nw.Date:
@@ -492,7 +501,7 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
     """Frame of ids and the next ``h`` times, and their exogenous columns from ``X_df``."""
     future = long.future(h)
     names, n_series = long.names, long.panel.n_series
-    times = _clock(future[names.time]).reshape(n_series, h)
+    times = clock(future[names.time]).reshape(n_series, h)
     if not long.exog:
         return future, Future(times, np.empty((n_series, h, 0)))
     if X_df is None:

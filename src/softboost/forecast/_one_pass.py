@@ -219,12 +219,18 @@ def _calibrated(
     return calibration_scores(y, forecast, panel, model.target_transforms_, of_all)
 
 
-def learn_record(
+def choose_and_learn(
     model: Any, frame: LongFrame, levels: list[float], flags: bool, progress: Any = lambda text: None
 ) -> tuple[Record, Fitted | Combination | None]:
     """What a sample teaches, and what forecasts the sample itself; ``model`` takes over what is chosen."""
-    panel = frame.panel
-    model._choose(panel, frame)
+    model._choose(frame.panel, frame)
+    return learn_record(model, frame, frame.panel, levels, flags, progress)
+
+
+def learn_record(
+    model: Any, frame: LongFrame, panel: Panel, levels: list[float], flags: bool, progress: Any = lambda text: None
+) -> tuple[Record, Fitted | Combination | None]:
+    """What the rows of a panel teach under what was chosen; the frame says what its columns are."""
     record = Record(model, frame.freq, frame.static, frame.categories, model.h, levels, flags)
     if model._combines:
         combination, judges = learn(model._plan(model.h), panel, progress)
@@ -392,7 +398,7 @@ def forecast_frame(model: Any, df: Any, levels: list[float], flags: bool, X_df: 
     frame, bad = read_sample(model, sample)
     progress = Progress(model.verbose, None, "candidates")
     try:
-        record, fitted = learn_record(model, frame, levels, flags, progress.step)
+        record, fitted = choose_and_learn(model, frame, levels, flags, progress.step)
     finally:
         progress.close()
     if whole and fitted is not None:
@@ -426,7 +432,7 @@ def forecast_on_engine(model: Any, source: EngineFrame, levels: list[float], fla
     names = names_of(model)
     sample, n_rows = gather_sample(model, source)
     frame, _ = read_sample(model, sample)
-    record, _ = learn_record(model, frame, levels, flags)
+    record, _ = choose_and_learn(model, frame, levels, flags)
     record = record.on_one_thread()
     future = engine_frame(X_df, source.engine)
     if future is not None:
@@ -455,20 +461,20 @@ def gather_sample(model: Any, source: EngineFrame) -> tuple[pd.DataFrame, int]:
         raise ValueError("df has no rows")
     largest = largest_key(counted, most)
     rows = pd.concat(source.gather(partial(rows_up_to, names=names, largest=largest)), ignore_index=True)
-    return _plain(rows, names), int(counted.loc[counted["key"] < 0, "n_rows"].sum())
+    return plain_rows(rows, names), int(counted.loc[counted["key"] < 0, "n_rows"].sum())
 
 
 def _forecast_rows(shared: bytes, rows: pd.DataFrame) -> pd.DataFrame:
     """Runs on a worker: forecasts of whole series."""
     record, X_df = unpacked(shared)
-    rows = _plain(rows, names_of(record.model))
+    rows = plain_rows(rows, names_of(record.model))
     if AHEAD in rows.columns:
         ahead = rows[AHEAD].to_numpy(dtype=bool)
         X_df, rows = rows[ahead].drop(columns=AHEAD), rows[~ahead].drop(columns=AHEAD).reset_index(drop=True)
     return forecast_part(record, rows, X_df)[0]
 
 
-def _plain(rows: pd.DataFrame, names: Names) -> pd.DataFrame:
+def plain_rows(rows: pd.DataFrame, names: Names) -> pd.DataFrame:
     """Rows with ids and times as pandas itself would have them."""
     rows = without_pyarrow(rows)
     text = rows[names.id].dtype != object and rows[names.id].dtype.kind == "O"

@@ -32,9 +32,13 @@ def rival_forecasts(panel: Panel, back: Array, h: int, season: int, smoothing: S
     return out
 
 
-def step_sizes(panel: Panel, n_rows: Array) -> Array:
-    """Mean absolute one-step change in the first ``n_rows`` of each series; NaN where there is none."""
-    known = panel.cut(panel.sizes - n_rows)
+def step_sizes(panel: Panel, back: Array, forecast: Array) -> Array:
+    """Mean absolute one-step change of each series before its first forecast; NaN where there is none.
+
+    Forecasts (n_series, n_windows, h) start ``back`` (n_series, n_windows) rows before the end.
+    """
+    first_origin = np.argmax(~np.isnan(forecast).all(axis=2), axis=1)
+    known = panel.cut(back[np.arange(panel.n_series), first_origin])
     change = np.abs(np.diff(known.y, prepend=np.nan))
     starts = known.indptr[:-1][known.sizes > 0]
     change[starts] = np.nan

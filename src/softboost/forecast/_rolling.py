@@ -19,7 +19,9 @@ __all__ = [
     "calibration_origins",
     "calibration_scores",
     "common_origins",
+    "moments",
     "never_negative",
+    "origins_at",
     "own_origins",
     "roll",
     "scaled_errors",
@@ -51,10 +53,18 @@ def common_origins(panel: Panel, h: int, n_windows: int, step_size: int) -> Arra
     The last one lies ``h`` steps before the latest time of the panel. What a model has learned at an origin then lies
     before it in every series, also where series end at different times.
     """
-    axis = np.unique(panel.times)
+    return origins_at(panel, moments(np.unique(panel.times), h, n_windows, step_size))
+
+
+def moments(axis: Array, h: int, n_windows: int, step_size: int) -> list[Any]:
+    """The last time known at each origin, given all times in order; None before the first of them."""
     places = len(axis) - 1 - h - step_size * np.arange(n_windows - 1, -1, -1)
-    nothing = panel.sizes  # before the first time of all
-    return np.column_stack([panel.rows_after(axis[p]) if p >= 0 else nothing for p in places])
+    return [axis[p] if p >= 0 else None for p in places]
+
+
+def origins_at(panel: Panel, known: list[Any]) -> Array:
+    """Rows after each of some moments (n_series, n_moments)."""
+    return np.column_stack([panel.sizes if moment is None else panel.rows_after(moment) for moment in known])
 
 
 def roll(
