@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
 import softboost
-from softboost.forecast import Forecaster
+from softboost.forecast import Forecaster, Log
 from softboost.forecast._evidence import Judged, climb, own_weights, relative_error
 from softboost.forecast._intervals import check_levels
 from softboost.forecast._panel import Panel
@@ -239,6 +239,25 @@ def test_short_newcomers_hardly_move_a_long_series():
         assert np.abs(old["SoftBoostRegressor"] - new["SoftBoostRegressor"]).max() < 0.01 * group["y"].std()
         widths = [(d["SoftBoostRegressor-hi-80"] - d["SoftBoostRegressor-lo-80"]).to_numpy() for d in (old, new)]
         assert_allclose(widths[1], widths[0], rtol=0.1)
+
+
+def test_later_values_need_no_logarithm():
+    """Regressions of logarithms leave out series with values that have none, wherever these first appear."""
+    t, rng = np.arange(120), np.random.default_rng(0)
+    parts = [np.exp(2 + np.sin(2 * np.pi * t / 5 + i) + 0.05 * rng.normal(size=120)) for i in range(6)]
+    parts[2][-2:] = 0.0
+    settings = {"candidates": ["smoothing", "local", "global"]}
+    model = Forecaster("MS", 3, **settings).fit(frame(parts))
+    assert np.isfinite(model.predict(level=[80]).iloc[:, 2:]).all(axis=None)
+    positive = Forecaster("MS", 3, **settings).fit(frame([y[:116] for y in parts]))
+    assert positive.choice_.weights["local"] + positive.choice_.weights["global"] > 0
+    positive.update(frame([y[116:] for y in parts]).assign(ds=lambda d: d["ds"] + pd.DateOffset(months=116)))
+    assert np.isfinite(positive.predict(level=[80]).iloc[:, 2:]).all(axis=None)
+    for chosen in (settings, {"model": Ridge(), "lags": [1, 12]}):
+        test = Forecaster("MS", 3, **chosen).backtest(frame(parts), n_windows=4, refit=3, level=[80])
+        assert np.isfinite(test.forecasts.iloc[:, 4:6]).all(axis=None)
+    with pytest.raises(ValueError, match=r"needs y \+ offset > 0, but the smallest y is 0"):
+        Forecaster("MS", 3, model=Ridge(), lags=[1], target_transforms=[Log()]).fit(frame(parts))
 
 
 def test_a_share_is_no_level():

@@ -10,7 +10,16 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from softboost import SoftBoostRegressor
-from softboost.forecast import Differences, ExpandingMean, Forecaster, LocalStandardScaler, Log, _forecaster
+from softboost.forecast import (
+    Differences,
+    ExpandingMean,
+    Forecaster,
+    LocalMinMaxScaler,
+    LocalRobustScaler,
+    LocalStandardScaler,
+    Log,
+    _forecaster,
+)
 from softboost.forecast._frame import LongFrame
 from softboost.forecast._panel import Panel
 from softboost.forecast._rolling import own_origins
@@ -47,7 +56,10 @@ def panel(gaps=False, exog=False):
 
 
 def changed_after(df, cutoff, seed=1):
-    """The same rows with other targets after the cutoff, and other columns after what forecasts from it may know."""
+    """Another future: other targets after the cutoff, other columns after what forecasts from it may know.
+
+    One series ends sooner, and two begin after the cutoff.
+    """
     rng = np.random.default_rng(seed)
     later = df["ds"] > cutoff
     noise = rng.uniform(2, 40, size=len(df))
@@ -60,7 +72,10 @@ def changed_after(df, cutoff, seed=1):
         for name, word in (("promo", "new"), ("group", "other")):
             out[name] = df[name].where(~beyond, pd.Series([f"{word}{k:.3f}" for k in noise], index=df.index))
         out["level"] = df["level"].where(~beyond, noise)
-    return out
+    ends = (out["unique_id"] == "s2") & (out["ds"] > cutoff + pd.DateOffset(months=H))
+    new = out[(out["unique_id"] == "s0") & later]
+    parts = [new.assign(unique_id="a new one", y=1e3), out[~ends], new.assign(unique_id="z new one", y=-1.0)]
+    return pd.concat(parts, ignore_index=True)
 
 
 # One row for each setting: what the forecaster, the back-test and the data are like.
@@ -72,6 +87,7 @@ SETTINGS = {
     "smoothing, gaps": ({"candidates": ["smoothing"], "gaps": "forward"}, {}, {"gaps": True}),
     "correction, columns": ({"candidates": ["smoothing", "correction"]}, {}, {"exog": True}),
     "local regression": ({"candidates": ["smoothing", "local"]}, {"refit": 3}, {}),
+    "default, columns, gaps": ({}, {"refit": True}, {"exog": True, "gaps": True}),
     "chosen by back-test": ({"model": Ridge(), "lags": [1, 2]}, {"refit": True}, {"gaps": True}),
     "global": ({**RIDGE, "scope": "global"}, {"refit": True}, {}),
     "global, columns": ({**RIDGE, "scope": "global"}, {"refit": 2}, {"exog": True}),
@@ -80,10 +96,21 @@ SETTINGS = {
         {"refit": True},
         {"gaps": True},
     ),
+    "global, robust, dates": (
+        {**RIDGE, "scope": "global", "date_features": ["month"], "target_transforms": [LocalRobustScaler("iqr")]},
+        {"refit": 2},
+        {"gaps": True, "exog": True},
+    ),
+    "local, seasonal differences": (
+        {**RIDGE, "scope": "local", "target_transforms": [Differences([12]), LocalMinMaxScaler()], "gaps": "forward"},
+        {"refit": 3},
+        {"gaps": True},
+    ),
     "expanding": ({**RIDGE, "lag_transforms": {1: [ExpandingMean()]}, "scope": "local"}, {}, {"gaps": True}),
     "direct, columns": ({**RIDGE, "scope": "global", "strategy": "direct"}, {}, {"exog": True}),
     "direct_each, columns": ({**RIDGE, "scope": "local", "strategy": "direct_each"}, {"refit": 2}, {"exog": True}),
     "online": ({**RIDGE, "model": BOOSTED, "scope": "global"}, {"refit": "online"}, {"exog": True}),
+    "online, local": ({**RIDGE, "model": BOOSTED, "scope": "local"}, {"refit": "online"}, {"gaps": True}),
 }
 LOCAL = {**RIDGE, "scope": "local", "target_transforms": [Differences([1]), LocalStandardScaler()]}
 
@@ -118,6 +145,8 @@ def differences(monkeypatch, settings, rolling, data):
     told = [c for c in tables[0].columns if c != "y"]
     found = [c for c in told if not tables[0][c].equals(tables[1][c])]
     found += ["choice"] if tests[0].choice != tests[1].choice else []
+    steps = [dict(zip(t.ids, t.scales, strict=True)) for t in tests]
+    found += ["step sizes"] if any(not _same(size, steps[1][name]) for name, size in steps[0].items()) else []
     one, other = notebook.scores
     return found + [
         name for name in ("errors", "scales", "limits") if not _same(getattr(one, name), getattr(other, name))
@@ -163,7 +192,7 @@ def calibrate_on_all_rows(monkeypatch):
     roll, seen = Forecaster._roll, []
 
     def noted(forecaster, panel, *args):
-        if not seen or len(panel.y) >= len(seen[-1].y):
+        if not seen or panel.n_series != seen[-1].n_series or len(panel.y) >= len(seen[-1].y):
             seen.append(panel)
         return roll(forecaster, seen[-1], *args)
 

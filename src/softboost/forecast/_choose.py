@@ -32,12 +32,13 @@ def candidate_transforms(scope: str, panel: Panel) -> list[Chain]:
     return options
 
 
-def few_transforms(scope: str, panel: Panel, season: int) -> list[Chain]:
+def few_transforms(scope: str, panel: Panel, season: int, whole: Panel) -> list[Chain]:
     """Target transforms that a regression beside other candidates is tried with, fewer because each costs a fit.
 
-    None for single series; differences, and seasonal ones, of logarithms where all values allow them.
+    None for single series; differences, and seasonal ones, of logarithms if all values of the whole panel, of which
+    ``panel`` is a part, are positive.
     """
-    log = [Log()] if np.nanmin(panel.y) > 0 else []
+    log = [Log()] if np.nanmin(whole.y) > 0 else []
     scaled = [LocalStandardScaler()] if scope == "global" else []
     options = [Chain([*log, Differences([1]), *scaled])]
     if scope == "local":

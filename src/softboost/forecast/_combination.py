@@ -14,7 +14,7 @@ import numpy as np
 
 from ._correction import KINDS, LEAST_KNOWN, Correction, fit_correction, inputs, targets
 from ._evidence import Judged, climb, own_weights, relative_error
-from ._fitted import Fitted
+from ._fitted import Fitted, without_logarithm
 from ._intervals import borrowed_scales, usual_changes
 from ._panel import Array, Future, Panel
 from ._rolling import Scores, never_negative, typical_sizes
@@ -101,7 +101,7 @@ class Plan:
     h : int
     smoothing : Smoothing
     transforms : callable
-        Target transforms worth trying for a regression: ``(scope, panel) -> list``.
+        Target transforms worth trying for a regression: ``(scope, training rows, panel) -> list``.
     regression : callable
         Fits one: ``(scope, transforms, panel, h) -> Fitted``.
     """
@@ -109,7 +109,7 @@ class Plan:
     candidates: tuple[str, ...]
     h: int
     smoothing: Smoothing
-    transforms: Callable[[str, Panel], list[Any]]
+    transforms: Callable[[str, Panel, Panel], list[Any]]
     regression: FitRegression
 
 
@@ -166,7 +166,8 @@ class Combination:
                 out.append(self.corrections[member].corrected(outlook, X)[:, 0, :steps])
             elif member in self.regressions:
                 fitted = self.regressions[member]
-                out.append(np.where(fitted.short[series][:, None], np.nan, fitted.predict(panel, series, future)))
+                left_out = fitted.short[series] | without_logarithm(fitted.settings, panel)
+                out.append(np.where(left_out[:, None], np.nan, fitted.predict(panel, series, future)))
             else:
                 out.append(outlook.forecast[:, 0, :steps])
         nonnegative = panel.minimum(width_of(self.h, self.smoothing.seasons)) >= 0
@@ -510,7 +511,7 @@ def _judge_regression(
     judged, current = ladder.judged.take(mine), ladder.current[mine]
     training = panel.take(pooled).cut(held_back[pooled])
     best: tuple[float, Any, Fitted] | None = None
-    for chain in plan.transforms(scope, training):
+    for chain in plan.transforms(scope, training, panel):
         fitted = plan.regression(scope, chain, training, plan.h)
         tried = _judged_forecasts(fitted, plan, panel, origins, mine, sample)
         error = relative_error(judged, np.where(np.isnan(tried), current, tried), current)

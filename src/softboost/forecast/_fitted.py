@@ -11,7 +11,7 @@ from ._fallback import fallback_name, naive, too_short
 from ._learned import Learned, Settings
 from ._panel import Array, Future, Panel
 
-__all__ = ["FitMany", "Fitted", "fit_one_by_one", "too_short_for"]
+__all__ = ["FitMany", "Fitted", "fit_one_by_one", "too_short_for", "without_logarithm"]
 
 FitMany = Callable[[Settings, Panel, Array], Iterable[Learned]]
 
@@ -90,8 +90,9 @@ class Fitted:
         """
         h = future.times.shape[1]
         out = naive(panel, self.season, h)
+        unable = without_logarithm(self.settings, panel)
         if self.scope == "global":
-            mine = np.flatnonzero(~self.short[series])
+            mine = np.flatnonzero(~(self.short[series] | unable))
             model = self.models[0] if self.models else None
             if model is not None and len(mine):
                 out[mine] = model.predict(panel.take(mine), self.place[series[mine]], future.take(mine))
@@ -99,7 +100,8 @@ class Fitted:
         order = np.argsort(series, kind="stable")
         for mine in np.split(order, np.flatnonzero(np.diff(series[order])) + 1):
             model = self.models[series[mine[0]]] if len(mine) else None
-            if model is not None:
+            mine = mine[~unable[mine]]
+            if model is not None and len(mine):
                 out[mine] = model.predict(panel.take(mine), np.zeros(len(mine), dtype=np.int64), future.take(mine))
         return out
 
@@ -140,5 +142,11 @@ class Fitted:
 
 
 def too_short_for(settings: Settings, scope: str, panel: Panel) -> Array:
-    """Series that have too few rows for these settings."""
-    return too_short(panel, scope, settings.transforms.n_lost, settings.h, settings.strategy)
+    """Series that have too few rows for these settings, or values without a logarithm."""
+    short = too_short(panel, scope, settings.transforms.n_lost, settings.h, settings.strategy)
+    return short | without_logarithm(settings, panel)
+
+
+def without_logarithm(settings: Settings, panel: Panel) -> Array:
+    """Series with values that the target transforms cannot take: a later value may be zero or negative."""
+    return np.asarray(panel.minimum() <= settings.transforms.infimum)

@@ -643,8 +643,11 @@ class Forecaster(BaseEstimator):
             self.scope_, self.target_transforms_ = best
 
     def _transforms(self, scope: str, panel: Panel, few: Callable[[str, Panel], list[Chain]]) -> list[Chain]:
-        stated = self.target_transforms != AUTO
-        return [read_target_transforms(self.target_transforms)] if stated else few(scope, panel)
+        if self.target_transforms == AUTO:
+            return few(scope, panel)
+        chain = read_target_transforms(self.target_transforms)
+        chain.link(panel.filled)  # raises if a value has no logarithm
+        return [chain]
 
     def _settings(self, chain: Chain, h: int) -> Settings:
         return Settings(self._model(), self.strategy, h, self.features_, chain, self._chooser)
@@ -656,8 +659,9 @@ class Forecaster(BaseEstimator):
     def _plan(self, h: int) -> Plan:
         """What a combination is made of."""
 
-        def transforms(scope: str, panel: Panel) -> list[Chain]:
-            return self._transforms(scope, panel, partial(few_transforms, season=self.season_length_))
+        def transforms(scope: str, panel: Panel, whole: Panel) -> list[Chain]:
+            few = partial(few_transforms, season=self.season_length_, whole=whole)
+            return self._transforms(scope, panel, few)
 
         def regression(scope: str, chain: Chain, panel: Panel, h: int) -> Fitted:
             settings = self._settings(chain, h)

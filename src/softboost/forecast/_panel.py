@@ -75,15 +75,22 @@ class Panel:
     def keys(self) -> Array:
         return np.arange(self.n_series) if self.key is None else self.key
 
+    def reduce(self, ufunc: Any, values: Array, empty: Any) -> Array:
+        """``ufunc`` over the rows of each series; ``empty`` for a series without rows."""
+        out = np.full(self.n_series, empty)
+        some = self.sizes > 0
+        out[some] = ufunc.reduceat(values, self.indptr[:-1][some]) if some.any() else empty
+        return out
+
     @property
     def n_known(self) -> Array:
         """Number of known values of each series."""
-        return np.add.reduceat(~np.isnan(self.y), self.indptr[:-1])
+        return self.reduce(np.add, (~np.isnan(self.y)).astype(np.int64), 0)
 
     def minimum(self, n_rows: int | None = None) -> Array:
         """Smallest known value among the last ``n_rows`` (all if None) of each series; NaN without any."""
         late = np.repeat(self.indptr[1:], self.sizes) - np.arange(len(self.y)) <= (n_rows or len(self.y))
-        return np.asarray(np.fmin.reduceat(np.where(late, self.y, np.nan), self.indptr[:-1]))
+        return self.reduce(np.fmin, np.where(late, self.y, np.nan), np.nan)
 
     @cached_property
     def filled(self) -> Array:

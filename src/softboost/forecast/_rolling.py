@@ -216,7 +216,7 @@ class Scores:
     def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:
         """Forecasts (n_series, ...) on the link scale, and the inverse of the link."""
         if self.logs is None:
-            return transforms.link(y)
+            return transforms.link(np.maximum(y, np.nextafter(transforms.infimum, np.inf)))
         logs = self.logs.reshape(-1, *[1] * (y.ndim - 1))
 
         def inverse(z: Array) -> Array:
@@ -252,8 +252,7 @@ def never_negative(panel: Panel) -> Array:
 
 def typical_sizes(panel: Panel) -> Array:
     """Mean absolute value of each series."""
-    total = np.add.reduceat(np.nan_to_num(np.abs(panel.y)), panel.indptr[:-1])
-    return np.asarray(total / np.maximum(panel.n_known, 1))
+    return panel.reduce(np.add, np.nan_to_num(np.abs(panel.y)), 0.0) / np.maximum(panel.n_known, 1)
 
 
 def _naive_scales(panel: Panel, transforms: Chain) -> Array:

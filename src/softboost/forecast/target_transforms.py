@@ -343,6 +343,11 @@ class Chain(TargetTransform):
 
         return y, undo
 
+    @property
+    def infimum(self) -> float:
+        """Value that y must exceed: minus the offset if the first step is a logarithm."""
+        return -self.steps[0].offset if self.steps and isinstance(self.steps[0], Log) else -np.inf
+
     def link(self, y: Array) -> tuple[Array, Inverse]:
         """Values of y (any shape) on the scale of the leading pointwise steps, and the way back."""
         pointwise = []
