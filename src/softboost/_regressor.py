@@ -240,7 +240,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         previous = self._previous_fit()
         try:
             task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous)
-            self._take(self._fit_task(task, previous))  # last, so that a failed fit leaves the model unchanged
+            fitted = self._fit_task(task, previous, codes=True)
+            self._take(fitted)  # last, so that a failed fit leaves the model unchanged
         except KeyboardInterrupt as stop:
             if stop.args:
                 raise
@@ -330,12 +331,18 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         # the bounds include rows that are no longer stored
         return replace(fitted, raw_bounds=joint_bounds(rows, anchor, fitted.raw_bounds, before.raw_bounds))
 
-    def _fit_task(self, task: Task, previous: FittedModel | None) -> FittedModel:
+    def _fit_task(self, task: Task, previous: FittedModel | None, *, codes: bool = False) -> FittedModel:
+        """Fit the parameters of the estimator; with ``codes``, the encoding of the columns may change."""
         X, y, weight = task.standardised()
         given = given_candidates(self, task)
         if given.nothing_to_choose or self.early_stopping:
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(y))
+        if kind.kind == "time" and recognise(task.tamed(codes=False)).kind == "table":
+            kind = RowsKind(n_outputs=len(y))  # an outlier made the other targets seem equal to a column
+        if kind.kind == "table":
+            task = task.tamed(codes=codes)
+            X, y, weight = task.standardised()
         folds = Folds(self.cv, self.shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
         if not folds.in_order(kind.forward):
             return self._fit_constant(task)

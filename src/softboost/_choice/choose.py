@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._data.folds import Folds
+from softboost._data.outliers import tails_of
 from softboost._data.units import Units
 from softboost._model.intervals import Validated
 from softboost._model.member import Member
@@ -38,6 +39,7 @@ from .training import TrainingRows
 __all__ = ["Choice", "choose"]
 
 Array = NDArray[Any]
+MAX_PASSES = 3  # over the residuals, each of which may show outliers that larger ones have hidden
 LEAST_GAIN = 0.005  # relative gain of the loss below which the view stays as it is
 
 
@@ -99,7 +101,7 @@ def choose(
     Also returns the cross-validated predictions of the combination.
     """
 
-    def judge_of(kind: RowsKind, forward: bool, candidates: Sequence[Candidate]) -> Judge:
+    def judge_of(kind: RowsKind, forward: bool, candidates: Sequence[Candidate], y: Array = y) -> Judge:
         applying = [candidate for candidate in candidates if candidate.applies(kind)]
         return Judge(
             X, y, weight, loss, folds.in_order(forward), units, kind, applying,
@@ -111,7 +113,15 @@ def choose(
         rival = judge_of(kind.rival, kind.forward, [candidate for candidate in candidates if candidate.scout])
         if is_better(rival.best_scout(), judge.best_scout(), judge.weight):  # on the same folds
             judge = judge_of(kind.rival, kind.rival.forward, candidates)
-    kind, judged = judge.kind, judge.all()
+    kind = judge.kind
+    if kind.kind == "table" and loss.scales_with_y:
+        for _ in range(MAX_PASSES):
+            tamed = _tamed(judge, y)
+            if tamed is y:
+                break
+            y = tamed
+            judge = judge_of(kind, kind.forward, candidates, y)
+    judged = judge.all()
     levels = [one.candidate.level for one in judged]
     weights = climb(ladder_of(kind.kind, levels), levels, OutOfFold(judged, judge.y, judge.weight, loss))
 
@@ -132,6 +142,23 @@ def choose(
         n_judged=judge.y.shape[1],
     )
     return members, choice, Validated(judge.rows, judge.fold, np.asarray(combined))
+
+
+def _tamed(judge: Judge, y: Array) -> Array:
+    """y with outliers moved closer, or y itself if there are none.
+
+    Outliers are cross-validated residuals of the best linear candidate that stand apart.
+    """
+    best = min(judge.linear, key=lambda one: one.mean_loss(judge.weight))
+    residual = (judge.y - best.prediction).T
+    clipped = tails_of(residual, judge.weight).clipped(residual)
+    if clipped is residual:
+        return y
+    y = y.copy()
+    moved = (clipped != residual).T
+    for o in range(len(y)):
+        y[o, judge.rows[moved[o]]] = (best.prediction + clipped.T)[o, moved[o]]
+    return y
 
 
 def is_better(rival: Judged, other: Judged, weight: Array | None) -> bool:

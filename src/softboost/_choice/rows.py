@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._data.outliers import tails_of
 from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost._linear.anchor import Anchor
@@ -113,7 +114,8 @@ def lags_of_columns(X: Array, y: Array) -> Array | None:
     if len(y) < 10 or y.shape[1] != 1:
         return None
     target = y[:, 0].astype(np.float64)
-    tolerance = 1e-6 * float(target.max() / 2 - target.min() / 2)
+    usual = tails_of(y, None).clipped(y)  # an outlier would make all other values seem equal
+    tolerance = 1e-6 * float(usual.max() / 2 - usual.min() / 2)
     if not tolerance > 0:
         return None
 

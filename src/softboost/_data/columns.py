@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .categories import as_text, frequent, indicators, is_missing
+from .outliers import Codes
 
 __all__ = ["Columns", "is_frame", "read_array", "read_frame"]
 
@@ -143,11 +144,14 @@ class Columns:
         For each category column, the categories that have a 0/1 column; other categories are encoded as zeros.
     missing : ndarray of shape (n_missing,)
         Numeric columns that have a 0/1 column for missing values.
+    codes : dict of int to list of float
+        For each numeric column that has some, the numbers that stand for a missing value, such as -999.
     """
 
     n_features: int
     categories: dict[int, list[str]]
     missing: Array
+    codes: Codes = field(default_factory=dict)
 
     @classmethod
     def learn(cls, X: Array, categories: dict[int, Array], weight: Array | None) -> Columns:
@@ -181,11 +185,32 @@ class Columns:
 
     def encode(self, X: Array, categories: dict[int, Array]) -> Array:
         """X followed by the 0/1 columns, not yet standardised; X itself if there are none."""
+        X = self._without_codes(X)
         if not self.categories and not len(self.missing):
             return X
         extra = [indicators(categories[j], names, X.dtype) for j, names in self.categories.items()]
         extra.append(np.isnan(X[:, self.missing]).astype(X.dtype))
         return np.ascontiguousarray(np.hstack([X, *extra]))
+
+    def _without_codes(self, X: Array) -> Array:
+        if not self.codes:
+            return X
+        X = X.copy()
+        for j, codes in self.codes.items():
+            X[np.isin(X[:, j], np.array(codes, dtype=X.dtype)), j] = np.nan
+        return X
+
+    def with_codes(self, codes: Codes, encoded: Array, weight: Array | None) -> Columns:
+        """The encoder for which these numbers are missing values; ``encoded`` are its training rows."""
+        columns = replace(self, codes=codes)
+        X = columns._without_codes(encoded[:, : self.n_features])
+        return replace(columns, missing=_missing_patterns(X, weight))
+
+    def recoded(self, encoded: Array, before: Columns) -> Array:
+        """Rows that the encoder without codes has encoded, encoded by this one."""
+        X = self._without_codes(encoded[:, : self.n_features])
+        others = encoded[:, self.n_features : before.n_encoded - len(before.missing)]
+        return np.ascontiguousarray(np.hstack([X, others, np.isnan(X[:, self.missing]).astype(X.dtype)]))
 
 
 def _is_number(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from softboost.losses import Loss, make_loss
 
 from .checks import check_columns, check_weight, check_y, resolve_n_threads, resolve_seed
 from .columns import Columns
+from .outliers import tails_of
 from .units import Units
 
 __all__ = ["Rows", "Task"]
@@ -115,6 +117,29 @@ class Task:
         task.seed, task.n_threads, task.bounded = self.seed, self.n_threads, self.bounded
         task.feature_names, task.y_ndim, task.loss = self.feature_names, self.y_ndim, make_loss(loss)
         task.columns = self.columns
+        task._learn_units()
+        return task
+
+    def tamed(self, *, codes: bool) -> Task:
+        """The task in which no single cell matters much: see :mod:`softboost._data.outliers`.
+
+        Outliers of the columns and, unless the loss has a link, of y are moved closer. With ``codes``, numbers such as
+        -999 that stand for a missing value are encoded as missing. Returns the task itself if nothing stands apart.
+        """
+        if not self.bounded:
+            return self
+        tails = tails_of(self.encoded, self.weight, codes=codes)
+        y = tails_of(self.y.T, self.weight).clipped(self.y.T).T if self.loss.scales_with_y else self.y
+        if not tails.low and not tails.codes and y is self.y:
+            return self
+        task = copy.copy(self)
+        task._standardised, task.y = None, np.ascontiguousarray(y)
+        if tails.codes:
+            task.columns = self.columns.with_codes(tails.codes, self.encoded, self.weight)
+            task.encoded = task.columns.recoded(self.encoded, self.columns)
+            if self.eval_rows is not None:
+                task.eval_rows = task.columns.recoded(self.eval_rows[0], self.columns), self.eval_rows[1]
+        task.encoded = tails.clipped(task.encoded)
         task._learn_units()
         return task
 

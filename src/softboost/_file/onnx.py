@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._boost.soft_tree import SoftTree
+from softboost._data.outliers import Codes
 from softboost._model.ensemble import Ensemble
 from softboost._model.fitted import FittedModel
 from softboost.losses import Gamma, Loss, Poisson, Tweedie
@@ -125,10 +126,10 @@ class _Graph:
 def _standardised(graph: _Graph, fitted: FittedModel) -> str:
     """Standardised columns followed by missing-value indicators, with missing values replaced by zero."""
     units, missing = fitted.units, fitted.columns.missing
-    encoded = "X"
+    encoded = _without_codes(graph, fitted.columns.codes, fitted.n_features_in)
     if len(missing):
-        holes = graph.add("IsNaN", graph.add("Gather", "X", graph.constant(missing, np.int64), axis=1))
-        encoded = graph.add("Concat", "X", graph.cast(holes, np.float32), axis=1)
+        holes = graph.add("IsNaN", graph.add("Gather", encoded, graph.constant(missing, np.int64), axis=1))
+        encoded = graph.add("Concat", encoded, graph.cast(holes, np.float32), axis=1)
     if graph.precision is not np.float32:
         encoded = graph.cast(encoded, graph.precision)
     centred = graph.add("Sub", encoded, graph.constant(units.centre))
@@ -137,6 +138,18 @@ def _standardised(graph: _Graph, fitted: FittedModel) -> str:
     if units.low is None:
         return known
     return graph.add("Min", graph.add("Max", known, graph.constant(units.low)), graph.constant(units.high))
+
+
+def _without_codes(graph: _Graph, codes: Codes, n_features: int) -> str:
+    """X with NaN in place of the numbers that stand for a missing value."""
+    x = "X"
+    for k in range(max(map(len, codes.values()), default=0)):
+        numbers = np.full(n_features, np.nan, dtype=np.float32)  # NaN equals nothing
+        for j, own in codes.items():
+            numbers[j] = own[k] if k < len(own) else np.nan
+        coded = graph.add("Equal", x, graph.constant(numbers, np.float32))
+        x = graph.add("Where", coded, graph.constant(np.nan, np.float32), x)
+    return x
 
 
 def _linear_part(graph: _Graph, x: str, ensemble: Ensemble) -> str:

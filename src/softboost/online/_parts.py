@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from softboost._boost.soft_tree import SoftTree
 from softboost._data.checks import check_integer
 
-__all__ = ["Experts", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees", "check_trees"]
+__all__ = ["Experts", "Reach", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees", "check_trees"]
 
 Array = NDArray[Any]
 Slot = tuple[Any, str | None]  # name of the feature; the category, or the part of a date, or None for a number
@@ -120,6 +120,13 @@ class RunningUnits:
         self.variance += np.where(seen, rate * ((1.0 - rate) * step * step - self.variance), 0.0)
         self.mean += rate * step
 
+    def learn_again(self, rows: Array) -> None:
+        """Replace mean and variance by those of these rows."""
+        present = ~np.isnan(rows)
+        n = np.maximum(present.sum(axis=0), 1)
+        self.mean = np.where(present, rows, 0.0).sum(axis=0) / n
+        self.variance = np.where(present, (rows - self.mean) ** 2, 0.0).sum(axis=0) / n
+
     def standardised(self, rows: Array) -> Array:
         """Standardised rows, clipped at 8 standard deviations; missing values are 0, the mean."""
         out = (rows - self.centre) / np.where(self.scale > 0, self.scale, np.inf)
@@ -143,6 +150,50 @@ class RunningUnits:
         ratio, offset = np.where(both, scale, 1.0) / old, np.where(both, self.mean - self.centre, 0.0) / old
         self.centre, self.scale = self.mean.copy(), scale
         return ratio, offset
+
+
+class Reach:
+    """Recognises values that stand apart, by the largest distance of earlier values.
+
+    A distance of more than twice the largest one is far, of more than four times it is very far. After four such
+    values in a row the values have changed, and nothing stands apart until as many rows are known as at the beginning.
+
+    Attributes
+    ----------
+    most : ndarray of shape (n_columns,), largest distance so far
+    known : ndarray of shape (n_columns,), number of values that determine it
+    streak : ndarray of shape (n_columns,), number of successive values that were far off
+    """
+
+    FAR, VERY_FAR, PATIENCE, SETTLED = 2.0, 4.0, 4, 20
+
+    def __init__(self, memory: float) -> None:
+        self.memory = memory  # factor by which the largest distance shrinks with each value
+        self.most, self.known, self.streak = np.zeros(0), np.zeros(0), np.zeros(0)
+
+    def grow(self, n_new: int) -> None:
+        more = np.zeros(n_new)
+        self.most, self.known, self.streak = (np.append(a, more) for a in (self.most, self.known, self.streak))
+
+    def judge(self, away: Array) -> tuple[Array, Array]:
+        """Which distances are far and very far, after which they are remembered; NaN is a missing value."""
+        present = ~np.isnan(away)
+        settled = (self.known >= self.SETTLED) & (self.most > 0) & present
+        far = settled & (away > self.FAR * self.most)
+        self.streak = np.where(present, np.where(far, self.streak + 1, 0.0), self.streak)
+        changed = self.streak >= self.PATIENCE
+        self.forget(changed)
+        far &= ~changed
+        very = far & (away > self.VERY_FAR * self.most)
+        seen = np.where(far, np.where(very, 0.0, self.FAR * self.most), np.where(present, away, 0.0))
+        self.most = np.maximum(self.memory * self.most, seen)
+        self.known += present
+        return far, very
+
+    def forget(self, which: Array | bool = True) -> None:
+        """Start again."""
+        for a in (self.most, self.known, self.streak):
+            a[np.broadcast_to(which, a.shape)] = 0.0
 
 
 class RecentRows:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._data.checks import check_integer, check_number
+from softboost._data.outliers import tails_of
 from softboost._file.container import save as save_model
 from softboost._file.values import Codec, Fields, register
 from softboost._linear.recursive import RecursiveLeastSquares
@@ -33,7 +34,7 @@ from softboost._model.drift import DriftTest
 from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
-from ._parts import Experts, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
+from ._parts import Experts, Reach, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
 from ._state import check_range, check_size, pack, unpack, unpack_encoder
 
 __all__ = ["OnlineSoftBoostRegressor"]
@@ -55,6 +56,7 @@ GROWTH = 1.2
 LEAST_ROWS = 10
 BETTER = 0.98
 NEW_VARIANCE = 0.1 * LEAF_PRIOR
+CELL_MEMORY, ERROR_MEMORY = 0.999, 0.99  # factors by which the largest distances shrink with each row
 DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # rows kept after a drift (earlier ones precede it); factor of the covariance
 
 
@@ -148,6 +150,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._encoder = RowEncoder(max_features)
         self._units, self._target = RunningUnits(), RunningUnits()
         self._target.grow(1)
+        self._cells, self._errors = Reach(CELL_MEMORY), Reach(ERROR_MEMORY)
+        self._errors.grow(1)
         self._range = np.array([math.inf, -math.inf])
         self._trees = SoftTrees(n_trees, depth, 2**depth - 1 + N_EXTRA_COLUMNS)
         self._Q = np.zeros((0, 0))
@@ -242,15 +246,29 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     def _learn(self, row: Array, y: float, w: float) -> None:
         if len(row) > len(self._Q):
             self._grow(len(row) - len(self._Q))
+        row = self._without_far_cells(row)
         z, seen, right, reach, basis = self._see(self._units.standardised(row))
         if self.n_rows_seen:
-            self._update(z, seen, right, reach, basis, (y - float(self._target.centre[0])) / self._y_scale, w)
+            truth = (y - float(self._target.centre[0])) / self._y_scale
+            learned = self._update(z, seen, right, reach, basis, truth, w)
+            if learned != truth:
+                y = learned * self._y_scale + float(self._target.centre[0])
         self.n_rows_seen += 1
         self._units.update(row)
         self._target.update(np.array([y]))
         self._range = np.array([min(self._range[0], y), max(self._range[1], y)])
         self._rows.append(row, z, basis, y, w)
         self._maintain()
+
+    def _without_far_cells(self, row: Array) -> Array:
+        """The row with far cells moved closer, and very far ones missing."""
+        with np.errstate(invalid="ignore"):
+            far, very = self._cells.judge(np.where(self._units.count > 0, np.abs(row - self._units.mean), math.nan))
+        if not far.any():
+            return row
+        reach = self._cells.most
+        row = np.where(far, np.clip(row, self._units.mean - reach, self._units.mean + reach), row)
+        return np.where(very, math.nan, row)
 
     def _grow(self, n_new: int) -> None:
         """Extend all arrays for new features."""
@@ -259,16 +277,25 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         Q[:n, :n] = self._Q
         self._Q, self._grower.end = Q, 0
         self._units.grow(n_new)
+        self._cells.grow(n_new)
         self._rows.grow(n_new)
         for model in self._models:
             model.grow(np.full(n_new, LINEAR_PRIOR))
 
     def _update(
         self, z: Array, seen: Array, right: Array, reach: Array, basis: Array, truth: float, weight: float
-    ) -> None:
-        """Update coefficients, gates, Q and expert weights from the errors of the prediction."""
+    ) -> float:
+        """Update coefficients, gates, Q and expert weights from the errors of the prediction.
+
+        Returns the target that was learned, which is closer to the prediction if the error stands apart.
+        """
         bases = self._bases(basis)
-        drifted = self._drift.update(self._experts.combined(bases) - truth)
+        expected = self._experts.combined(bases)
+        most = float(self._errors.most[0])
+        _, very_far = self._errors.judge(np.array([abs(truth - expected)]))
+        if very_far[0]:
+            truth = min(max(truth, expected - most), expected + most)
+        drifted = self._drift.update(expected - truth)
         self._experts.update(bases, truth, weight)
         for model, base in zip(self._models, bases[1:4], strict=True):
             model.update(basis[-len(model.coef) :], truth - base, weight)
@@ -283,6 +310,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._next_build, self._grower.end = 2 * DRIFT_ROWS, 0
             for model in self._models:
                 model.forget(DRIFT_INFLATION)
+        return truth
 
     def _step(self, x: Array, seen: Array, right: Array, reach: Array, error: float) -> None:
         """One sparse gradient step on the gates of the trees that matter most at this row and a few entries of Q."""
@@ -316,11 +344,13 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
 
     def _build(self) -> None:
         """Adopt the current units and refit everything to the recent rows, with trees boosted on the linear model."""
+        self._tame_recent_rows()
         ratio, offset = self._units.adopt()
         self._trees.convert(self._Q, ratio, offset)
         self._Q = self._Q * ratio / ratio[:, None]
         y_ratio, _ = self._target.adopt()
         self._experts.rescale(1.0 / float(y_ratio[0]))
+        self._errors.most /= float(y_ratio[0])
         rows, places, full = self._rows, self._rows.places(), self._models[-1]
         rows.Z[places], *_, rows.basis[places] = self._see(self._units.standardised(rows.X[places]))
         truth, weight = self._truth(places), rows.weight[places]
@@ -334,6 +364,25 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         full.solve(basis, truth - basis @ start, weight)
         full.coef += start
         self._refit_boosted()
+
+    def _tame_recent_rows(self) -> None:
+        """Remove early outliers of the recent rows, from before the usual range was known."""
+        rows, places = self._rows, self._rows.places()
+        X, y = rows.X[places], rows.y[places, None]
+        weight = None if np.all(rows.weight[places] == 1.0) else rows.weight[places]
+        cells, targets = tails_of(X, weight, codes=True), tails_of(y, weight)
+        if cells.low or cells.codes:
+            X = cells.without(X)
+            rows.X[places] = X
+            self._units.learn_again(X)
+            self._cells.forget()
+        if targets.low:
+            rows.y[places] = y = targets.clipped(y)[:, 0]
+            self._target.learn_again(y[:, None])
+            self._experts = Experts(N_BASES, EXPERT_MEMORY)  # whose errors the outlier dominates
+            self._errors.forget()
+            if rows.n_rows == self.n_rows_seen:
+                self._range = np.array([y.min(), y.max()])
 
     def _truth(self, places: Array) -> Array:
         return (self._rows.y[places] - self._target.centre[0]) / self._y_scale
@@ -386,7 +435,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             "next_tree": self._next_tree, "range": self._range, "Q": self._Q, "encoder": self._encoder,
             "rows": self._rows, "units": self._units, "target": self._target, "trees": self._trees, "linear": linear,
             "fast": fast, "full": full, "boosted": self._boosted, "experts": self._experts, "drift": self._drift,
-            "grower": self._grower,
+            "grower": self._grower, "cells": self._cells, "errors": self._errors,
         }  # fmt: skip
 
     def get_state(self) -> dict[str, Any]:
@@ -404,6 +453,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model = cls(**params)
         unpack_encoder(model._encoder, state.get("encoder"))
         model._grow(len(model._encoder.slots) - len(model._Q))
+        for name in ("cells", "errors"):  # older states have none
+            state.setdefault(name, pack({name: model._parts()[name]})[name])
         plain = unpack(model._parts(), state)
         check_range(plain["range"], plain["n_rows_seen"])
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]

@@ -213,7 +213,11 @@ def _unpack_columns(f: Fields) -> Columns:
     for j, names in categories.items():
         if type(j) is not int or not 0 <= j < n_features or not conforms(names, list[str]):
             raise f.error("categories must map column indices to lists of strings")
-    return Columns(n_features, categories, missing)
+    codes = f.take("codes", dict) if "codes" in f.values else {}  # older files have none
+    for j, numbers in codes.items():
+        if type(j) is not int or not 0 <= j < n_features or not conforms(numbers, list[float]):
+            raise f.error("codes must map column indices to lists of numbers")
+    return Columns(n_features, categories, missing, codes)
 
 
 def _unpack_scores(f: Fields) -> Scores:

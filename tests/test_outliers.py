@@ -1,0 +1,194 @@
+"""No cell ruins a fit: outliers, codes for missing values, and rows beyond the training range."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import softboost
+from softboost import SoftBoostRegressor
+from softboost._data.outliers import MAX_SORTED_ROWS, tails_of
+from softboost.online import OnlineSoftBoostRegressor
+from softboost.online._parts import Reach
+
+MOST_LOST = 0.02  # of R2
+
+
+def data(n, seed):
+    """y = x0 + sin 2 x1, with two columns of noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 4))
+    return X, X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=n)
+
+
+X, y = data(300, 1)
+X_TEST, Y_TEST = data(400, 2)
+CODED = np.random.default_rng(3).choice(300, 15, replace=False)
+
+
+def r2(prediction):
+    return 1 - np.mean((Y_TEST - prediction) ** 2) / Y_TEST.var()
+
+
+def of_table(X, y):
+    return r2(SoftBoostRegressor().fit(X, y).predict(X_TEST))
+
+
+def streamed(X, y):
+    model = OnlineSoftBoostRegressor()
+    for row, target in zip(X, y, strict=True):
+        model.learn_one(dict(enumerate(row.tolist())), float(target))
+    return model
+
+
+def of_stream(X, y):
+    model = streamed(X, y)
+    return r2([model.predict_one(dict(enumerate(row.tolist()))) for row in X_TEST])
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return {score: score(X, y) for score in (of_table, of_stream)}
+
+
+def spoilt(cells, value):
+    """Rows in which one cell, or the same cell of fifteen rows, has another value."""
+    own_X, own_y = X.copy(), y.copy()
+    if cells == "y":
+        own_y[150] = value
+    elif cells == "early y":
+        own_y[3] = value
+    elif isinstance(cells, int):
+        own_X[150, cells] = value
+    else:
+        own_X[CODED, 0] = value
+    return own_X, own_y
+
+
+@pytest.mark.parametrize("score", [of_table, of_stream])
+@pytest.mark.parametrize(
+    ("cells", "value"), [(0, 1e6), (1, 10.0), ("y", -1e12), ("y", 12.0), ("column", -999.0), ("column", 1e6)]
+)
+def test_no_cell_ruins_a_fit(clean, score, cells, value):
+    assert score(*spoilt(cells, value)) > clean[score] - MOST_LOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", [of_table, of_stream])
+@pytest.mark.parametrize("cells", [0, 1, 3, "y", "early y", "column"])
+@pytest.mark.parametrize("value", [6.0, 30.0, 1e4, 1e50])
+def test_no_cell_of_any_size_ruins_a_fit(clean, score, cells, value):
+    assert score(*spoilt(cells, value)) > clean[score] - MOST_LOST
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_leverage_row_does_not_run_away(clean, column):
+    own = X.copy()
+    own[100, column] = far = 3 * X[:, column].max()
+    model = SoftBoostRegressor().fit(own, y)
+    assert r2(model.predict(X_TEST)) > clean[of_table] - MOST_LOST
+    row = np.zeros((2, 4))
+    row[:, column] = far, 100 * far
+    width = y.max() - y.min()
+    assert np.all(np.abs(model.predict(row)) < [1.5 * width, 4 * width])
+
+
+# -- codes -------------------------------------------------------------------------------------------------------------
+
+
+def test_codes_are_missing_values_in_fit_predict_and_files(tmp_path):
+    own = X.copy()
+    own[CODED, 0] = -999.0
+    missing = X.copy()
+    missing[CODED, 0] = np.nan
+    model, other = (SoftBoostRegressor(n_estimators=20).fit(rows, y) for rows in (own, missing))
+    assert model.columns_.codes == {0: [-999.0]}
+    assert_array_equal(model.predict(own), other.predict(missing))
+    assert_array_equal(model.predict(own), model.predict(missing))
+    model.save(tmp_path / "model")
+    assert_array_equal(softboost.load(tmp_path / "model").predict(own), model.predict(own))
+
+
+def test_codes_in_onnx(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    own = X.copy()
+    own[CODED, 0], own[CODED[:9], 2] = -999.0, 1e6
+    model = SoftBoostRegressor(n_estimators=5).fit(own, y)
+    assert sorted(model.columns_.codes) == [0, 2]
+    model.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (prediction,) = session.run(None, {"X": own.astype(np.float32)})
+    assert_allclose(prediction, model.predict(own), atol=1e-4)
+
+
+def test_partial_fit_keeps_its_columns():
+    own = X.copy()
+    own[CODED, 0] = -999.0
+    model = SoftBoostRegressor(n_estimators=5).partial_fit(own[:200], y[:200])
+    model.partial_fit(own[200:], y[200:])
+    assert not model.columns_.codes
+    assert np.isfinite(model.predict(own)).all()
+
+
+# -- the rule ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", ["normal", "uniform", "exponential"])
+def test_clean_columns_are_left_alone(draw):
+    columns = getattr(np.random.default_rng(0), draw)(size=(200, 50))
+    assert tails_of(columns, None, codes=True).clipped(columns) is columns
+
+
+def test_columns_of_few_values_are_left_alone():
+    rng = np.random.default_rng(0)
+    columns = np.column_stack([rng.random(300) < 0.02, rng.poisson(1, 300), rng.integers(0, 3, 300)]).astype(float)
+    found = tails_of(columns, None, codes=True)
+    assert not found.low
+    assert not found.codes
+
+
+def test_an_outlier_is_moved_to_twice_the_largest_other_distance():
+    column = np.append(np.linspace(-3, 3, 101), [1e300, np.nan])[:, None]
+    found = tails_of(column, None, codes=True)
+    assert not found.codes
+    assert_allclose(found.clipped(column)[-2:, 0], [6.06, np.nan], atol=0.2)
+
+
+def test_two_codes_and_an_outlier():
+    column = np.concatenate([np.linspace(-3, 3, 101), [-999.0] * 4, [1e6] * 3, [50.0]])[:, None]
+    found = tails_of(column, None, codes=True)
+    assert sorted(found.codes[0]) == [-999.0, 1e6]
+    assert 5 < found.high[0] < 7
+
+
+def test_a_weight_of_two_equals_the_row_twice():
+    rng = np.random.default_rng(0)
+    column = np.append(rng.normal(size=80), [30.0, -40.0, 500.0])[:, None]
+    weight = rng.integers(1, 3, len(column)).astype(float)
+    repeated = np.repeat(column, weight.astype(int), axis=0)
+    for codes in (False, True):
+        assert tails_of(column, weight, codes=codes) == tails_of(repeated, None, codes=codes)
+
+
+def test_one_cell_of_very_many_rows_is_found():
+    columns = np.random.default_rng(0).normal(size=(3 * MAX_SORTED_ROWS, 3))
+    columns[1, 2] = -1e6
+    found = tails_of(columns, None)
+    assert list(found.low) == [2]
+    assert -12 < found.low[2] < -8
+
+
+def test_a_stream_accepts_values_that_have_changed():
+    reach = Reach(0.999)
+    reach.grow(1)
+    rng = np.random.default_rng(0)
+    assert not any(reach.judge(np.abs(rng.normal(size=1)))[0][0] for _ in range(200))
+    answers = [bool(reach.judge(np.array([100.0]))[1][0]) for _ in range(6)]
+    assert answers == [True, True, True, False, False, False]
+
+
+def test_a_stream_that_was_saved_before_continues(tmp_path):
+    model = streamed(X[:60], y[:60])
+    state = model.get_state()
+    del state["cells"], state["errors"]
+    other = OnlineSoftBoostRegressor.from_state(state)
+    assert other.predict_one({0: 1.0, 1: 0.5}) == model.predict_one({0: 1.0, 1: 0.5})
