@@ -401,6 +401,8 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
 
     What is learned from many series stays as it is, so each series gets what it would have got in the first panel.
     """
+    if not judges.shares:  # the bank alone, which needs no weights
+        return replace(combination, weights=np.ones((panel.n_series, 1)))
     origins = _Origins(plan, panel, judges)
     ladder = _start(origins)
     regressions = {}

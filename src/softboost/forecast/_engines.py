@@ -83,7 +83,9 @@ class DaskFrame(EngineFrame):
 
     def spread(self, ids: str, n_parts: int, function: OfSeries, shared: bytes, meta: pd.DataFrame) -> Any:
         dask = importlib.import_module("dask")
-        meta = meta.astype({name: dtype for name, dtype in self.df._meta.dtypes.items() if name in meta.columns})
+        dtypes = self.df._meta.dtypes.items()
+        kept = {name: dtype for name, dtype in dtypes if name in meta and not isinstance(dtype, pd.CategoricalDtype)}
+        meta = meta.astype(kept)  # not categories, which partitions may know in part
         rows = self.df.shuffle(on=ids, npartitions=n_parts) if self.df.npartitions > 1 or n_parts > 1 else self.df
         return rows.map_partitions(_dask_part, function, dask.delayed(shared), meta, meta=meta)
 

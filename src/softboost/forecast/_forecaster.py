@@ -249,11 +249,11 @@ class Forecaster(BaseEstimator):
     ) -> Any:
         """Fit and forecast in one pass that keeps no models, for frames of any size.
 
-        Up to 10,000 series the forecasts are those of ``fit(df).predict(h, level, X_df)`` of a forecaster with this
-        ``h``. Of more series, 10,000 (chosen by their ids) teach what series share: weights of the candidates, the
+        Up to 5,000 series the forecasts are those of ``fit(df).predict(h, level, X_df)`` of a forecaster with this
+        ``h``. Of more series, 5,000 (chosen by their ids) teach what series share: weights of the candidates, the
         correction, the pooled errors of intervals. All series are then forecast with it, part by part. Regressions
         that stand alone share their scope, transforms and pooled errors, learned from 500 series (a pooled regression
-        from 10,000). A forecaster already fitted stays as it is.
+        from 5,000). A forecaster already fitted stays as it is.
 
         Frames of dask, ray and Spark come back as frames of the same engine, computed by its workers: lazily, in no
         particular order, and without passing through this process, which receives the rows of the sample only. The
