@@ -88,7 +88,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     feature_transform : None, "auto", "diagonal", "linear" or Transform, default="auto"
         The paper's Q. None boosts trees on the columns themselves (BSDT), ``"linear"`` learns z = Q x (BSDT-Q), and
         ``"diagonal"`` learns a weight for each column. Pass an instance from :mod:`softboost.transforms` to set its
-        parameters.
+        parameters. With ``n_estimators="auto"``, trees without the transform compete with those on it.
     weak_learner : "soft", "lightgbm", "xgboost", "catboost", HardTrees or estimator, default="soft"
         The trees to boost. The name of another library boosts its trees with default parameters; pass an unfitted
         regressor of that library, or a scikit-learn tree regressor, to set them. With a feature transform, each round

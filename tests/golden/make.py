@@ -27,7 +27,7 @@ from softboost import forecast as fc
 from softboost.losses import LOSSES
 from softboost.online import OnlineSoftBoostRegressor
 from softboost.presets import bsdt, bsdt_q
-from softboost.transforms import Linear, mlp
+from softboost.transforms import Linear, lstm, mlp
 
 PLAIN: dict[str, Any] = {"n_estimators": 3, "learning_rate": 0.3, "depth": 2, "init": "constant"}
 CUSTOM_OBJECTS = {"Fourier": Fourier, "quartic": quartic, "quartic_gradient": quartic_gradient}
@@ -66,8 +66,14 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
             **PLAIN, **none, cv=ShuffleSplit(2, test_size=0.3), random_state=np.random.default_rng(3)
         ).fit(X, y),
         "in_time": SoftBoostRegressor(**PLAIN, **none, cv=TimeSeriesSplit(3, gap=1)).fit(X, y),
-        "torch_mlp": SoftBoostRegressor(**PLAIN, feature_transform=mlp(2, (3,), n_steps=2), random_state=0).fit(X, y),
         "intervals": SoftBoostRegressor().fit(X, y * (1 + X[:, 2] / 4)),
+        "torch_mlp": SoftBoostRegressor(
+            **PLAIN, feature_transform=mlp(2, (3,), n_steps=2, rest="drop"), random_state=0
+        ).fit(X, y),
+        "square": SoftBoostRegressor(**PLAIN, feature_transform="linear").fit(X, np.tanh(2 * X @ np.ones(4))),
+        "torch_lstm": SoftBoostRegressor(
+            **PLAIN, feature_transform=lstm(2, 3, windows=[[2, 1, 0]], n_steps=2), random_state=0
+        ).fit(X, y),
         **{loss: SoftBoostRegressor(**PLAIN, **none, loss=loss).fit(X, 0.2 * y) for loss in LOSSES},
     }
     for name, model in models.items():

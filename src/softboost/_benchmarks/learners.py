@@ -1,4 +1,4 @@
-"""Comparison of feature transforms and weak learners on four tasks, with few and with more rows.
+"""Comparison of feature transforms and weak learners on seven tasks, with few and with more rows.
 
 Run it with ``softboost benchmark learners`` or ``python -m softboost._benchmarks.learners``.
 """
@@ -28,9 +28,10 @@ from .peers import Peer
 from .task import Draw, Family, Generator, Task
 
 RESULTS = "results.jsonl"
-DEFAULT_SEEDS = 3
+DEFAULT_SEEDS = 5
 QUICK_SEEDS = 1
-FEW, MORE = 100, 1000
+N_LAGS = 24
+FEW, ROWS = 100, (100, 500, 2000)
 COLUMNS = ("task", "rows", "learner", "transform", "seeds", "mse", "relative_mse", "seconds")
 
 Record = dict[str, Any]
@@ -52,6 +53,24 @@ def _etth2(n_train: int) -> Generator:
     return draw
 
 
+def _threshold(n_train: int) -> Generator:
+    def draw(draw: Draw) -> Task:
+        task = synthetic.threshold(N_LAGS, n_train)(draw)
+        task.metadata["window"] = list(range(N_LAGS - 1, -1, -1))
+        return task
+
+    return draw
+
+
+def _peaks(n_train: int) -> Generator:
+    def draw(draw: Draw) -> Task:
+        task = synthetic.regression(synthetic.peaks, n_train=n_train, n_features=N_LAGS)(draw)
+        task.metadata["window"] = list(range(N_LAGS))
+        return task
+
+    return draw
+
+
 def _families(n_train: int) -> list[Family]:
     """The tasks with ``n_train`` rows; the columns keep their order, so that windows are known."""
     synthetic_tasks = {
@@ -63,6 +82,12 @@ def _families(n_train: int) -> list[Family]:
     made = [
         Family(name, synthetic.regression(response, n_train=n_train), rows, 50, "dev", about)
         for name, (response, about) in synthetic_tasks.items()
+    ]
+    mixing = synthetic.regression(synthetic.dense_network, n_train=n_train, n_features=N_LAGS)
+    made += [
+        Family("threshold", _threshold(n_train), rows, N_LAGS, "dev", "two autoregressions, 24 lags"),
+        Family("mixing", mixing, rows, N_LAGS, "dev", "a network of 4 units on 24 columns"),
+        Family("window", _peaks(n_train), rows, N_LAGS, "dev", "peaks anywhere in a window of 24 steps"),
     ]
     return [*made, Family("etth2", _etth2(n_train), rows, 59, "dev", "hourly transformer loads, one hour ahead")]
 
@@ -87,11 +112,11 @@ def _soft(make: Callable[[Task], Any]) -> Callable[[int, Task], Any]:
     return lambda seed, task: _booster(seed, feature_transform=make(task))
 
 
-def _torch(name: str, **params: Any) -> Callable[[Task], Any]:
+def _torch(name: str) -> Callable[[Task], Any]:
     def make(task: Task) -> Any:
         window = task.metadata.get("window")
         with_memory = {} if window is None or name == "mlp" else {"windows": [window]}
-        return getattr(transforms, name)(**params, **with_memory)
+        return getattr(transforms, name)(**with_memory)
 
     return make
 
@@ -120,7 +145,6 @@ def _without_and_with_q(library: str) -> list[Peer]:
 
 
 _OURS = ("softboost", "softboost")
-_SMALL = {"n_steps": 20, "learning_rate": 0.02}  # half as many steps of twice the length take half the time
 MODELS: dict[str, Peer] = {
     peer.name: peer
     for peer in [
@@ -133,9 +157,10 @@ MODELS: dict[str, Peer] = {
             *_OURS,
             about="Q of two rows from supervised directions, kept sparse",
         ),
-        Peer("soft/mlp", _soft(_torch("mlp")), "torch", "torch", about="16 hidden units, 4 components"),
-        Peer("soft/lstm", _soft(_torch("lstm", **_SMALL)), "torch", "torch", about="state of 8, 4 components"),
-        Peer("soft/cnn", _soft(_torch("cnn", **_SMALL)), "torch", "torch", about="8 channels, 4 components"),
+        Peer("soft/mlp", _soft(_torch("mlp")), "torch", "torch", about="16 hidden units, 4 components beside x"),
+        Peer("soft/rnn", _soft(_torch("rnn")), "torch", "torch", about="state of 8, 4 components beside x"),
+        Peer("soft/lstm", _soft(_torch("lstm")), "torch", "torch", about="state of 8, 4 components beside x"),
+        Peer("soft/cnn", _soft(_torch("cnn")), "torch", "torch", about="8 channels, 4 components beside x"),
         Peer("paper/none", lambda seed, task: presets.bsdt(random_state=seed), *_OURS, about="BSDT to the letter"),
         Peer(
             "paper/linear", lambda seed, task: presets.bsdt_q(random_state=seed), *_OURS, about="BSDT-Q to the letter"
@@ -155,7 +180,7 @@ def run(
     tasks: list[str] | None = None,
     models: list[str] | None = None,
     seeds: Sequence[int] = range(DEFAULT_SEEDS),
-    rows: Sequence[int] = (FEW, MORE),
+    rows: Sequence[int] = ROWS,
     data_dir: Path | None = None,
     n_jobs: int = 1,
 ) -> str:
@@ -300,9 +325,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_seeds,
         default=list(range(DEFAULT_SEEDS)),
         metavar="N|A-B",
-        help="seeds (default: 3, 0 to 2)",
+        help=f"seeds (default: {DEFAULT_SEEDS}, 0 to {DEFAULT_SEEDS - 1})",
     )
-    parser.add_argument("--rows", type=int, nargs="+", default=[FEW, MORE], help="training rows (default: 100 1000)")
+    parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS), help="training rows (default: 100 500 2000)")
     parser.add_argument("--quick", action="store_true", help=f"one seed of {FEW} rows")
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="folder of the data files (default: SOFTBOOST_DATA)"

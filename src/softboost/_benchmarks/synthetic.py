@@ -124,6 +124,20 @@ def small_network(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, 
     return hidden @ rng.normal(0, 1, 3), 5
 
 
+def dense_network(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
+    """Random network: 4 hidden units, each on all columns."""
+    directions = np.stack([_direction(rng, X.shape[1]) for _ in range(4)], axis=1)
+    hidden = np.tanh(2 * X @ directions + rng.normal(0, 0.5, 4))
+    return hidden @ np.array([1.0, -1.0, 1.0, -1.0]), X.shape[1]
+
+
+def peaks(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
+    """Sum of the heights of all peaks in a window, wherever they are; the columns are the steps of the window."""
+    bend = (2 * X[:, 1:-1] - X[:, :-2] - X[:, 2:]) / np.sqrt(6)
+    height = np.maximum(bend - 0.5, 0).sum(axis=1)
+    return (height - height.mean()) / height.std(), X.shape[1]
+
+
 def linear_with_threshold(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
     """Four linear columns and a jump in a fifth."""
     jump = rng.uniform(2.0, 3.0) * (X[:, 4] > rng.uniform(-0.5, 0.5))
@@ -168,16 +182,20 @@ def _lag_task(series: FloatArray, n_lags: int, n_train: int, relevant: list[int]
     return Task(X[:n_train].copy(), y[:n_train], X[n_train:].copy(), y[n_train:], 0, metadata)
 
 
-def threshold_autoregression(draw: Draw) -> Task:
-    """Two autoregressions, selected by the second lag; 50 lags as columns."""
-    n_lags, n_train, burn_in = 50, 100, 200
-    noise = 0.3 * draw.rng.standard_normal(burn_in + n_lags + n_train + N_TEST)
-    y = np.zeros(len(noise))
-    for t in range(2, len(y)):
-        low = y[t - 2] <= 0
-        level = 0.9 * y[t - 1] - 0.2 * y[t - 2] + 0.5 if low else -0.6 * y[t - 1] + 0.1 * y[t - 2] - 0.5
-        y[t] = level + noise[t]
-    return _lag_task(y[burn_in:], n_lags, n_train, [0, 1])
+def threshold(n_lags: int, n_train: int) -> Generator:
+    """Two autoregressions, selected by the second lag; the lags are the columns, lag 1 first."""
+
+    def draw(draw: Draw) -> Task:
+        burn_in = 200
+        noise = 0.3 * draw.rng.standard_normal(burn_in + n_lags + n_train + N_TEST)
+        y = np.zeros(len(noise))
+        for t in range(2, len(y)):
+            low = y[t - 2] <= 0
+            level = 0.9 * y[t - 1] - 0.2 * y[t - 2] + 0.5 if low else -0.6 * y[t - 1] + 0.1 * y[t - 2] - 0.5
+            y[t] = level + noise[t]
+        return _lag_task(y[burn_in:], n_lags, n_train, [0, 1])
+
+    return draw
 
 
 def autoregression(draw: Draw) -> Task:
@@ -190,6 +208,7 @@ def autoregression(draw: Draw) -> Task:
     return _lag_task(y[burn_in:], n_lags, n_train, [0, 1, 2])
 
 
+threshold_autoregression = threshold(50, 100)
 linear = regression(sparse_linear)
 friedman1 = regression(friedman, noise=1.0, columns=_unit)
 friedman1000 = regression(friedman, n_train=1000, noise=1.0, columns=_unit)

@@ -28,7 +28,7 @@ from .greedy import GreedyTrees
 from .learner import Fitted, TrainingData, WeakLearner, apply_transform, ridge_leaves
 from .soft_tree import SoftTree, flattened, unflattened
 
-__all__ = ["Boosted", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
+__all__ = ["Boosted", "Features", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
 
 Array = NDArray[Any]
 MAX_ROWS_PER_TREE = 2**16
@@ -98,8 +98,8 @@ class Boosted:
         packed = self._packed(X) if self.recipe.transform is None else None
         if packed is not None:
             return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
-        X = np.ascontiguousarray(X[self.columns])
-        return np.stack([self._add(X, theta, tree, n_threads) for theta, tree in self.rounds])
+        z = Features(self.recipe.transform, np.ascontiguousarray(X[self.columns]))
+        return np.stack([self.learning_rate * tree.output(z.at(theta), n_threads) for theta, tree in self.rounds])
 
     def effects(self, data: TrainingData) -> Array | None:
         """Effect of each column: mean squared change of the predictions when the column is set to its mean.
@@ -133,11 +133,6 @@ class Boosted:
             **flat,
         )
 
-    def _add(self, X: Array, theta: Array | None, tree: SoftTree, n_threads: int) -> Array:
-        transform = self.recipe.transform
-        z = X if transform is None else apply_transform(transform, theta, X)
-        return self.learning_rate * tree.output(z, n_threads)
-
     def trees_on_columns(self, n_rounds: int) -> list[SoftTree] | None:
         """The first trees as trees on all columns of X, multiplied with Q; None if a transform is not linear."""
         trees = []
@@ -163,11 +158,32 @@ class Boosted:
         return trees
 
 
+class Features:
+    """z of fixed rows X (n_features, n_samples); computed again only when the parameters have changed."""
+
+    def __init__(self, transform: Transform | None, X: Array) -> None:
+        self.transform, self.X = transform, X
+        self._latest: tuple[Array | None, Array] = None, X
+
+    def at(self, theta: Array | None) -> Array:
+        """z (n_components, n_samples) for these parameters."""
+        before, z = self._latest
+        if self.transform is not None and not (before is theta or (before is not None and _equal(before, theta))):
+            z = apply_transform(self.transform, theta, self.X)
+            self._latest = theta, z
+        return z
+
+
+def _equal(a: Array, b: Array | None) -> bool:
+    return b is not None and a.shape == b.shape and bool((a == b).all())
+
+
 class Part:
     """A subset of the rows on which trees are fitted, with its target and current prediction."""
 
-    def __init__(self, data: TrainingData, y: Array, raw_prediction: Array) -> None:
+    def __init__(self, data: TrainingData, y: Array, raw_prediction: Array, transform: Transform | None = None) -> None:
         self.data, self.y, self.raw_prediction = data, y, raw_prediction
+        self.z = Features(transform, data.X)
 
     def residual(self, loss: Loss) -> Array:
         """r_k: the negative gradient of the loss at the current prediction."""
@@ -178,7 +194,15 @@ class Part:
         self.raw_prediction += step
 
 
-def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, n_threads: int) -> list[Part]:
+def _deal(
+    X: Array,
+    columns: Array,
+    y: Array,
+    weight: Array | None,
+    raw: Array,
+    n_threads: int,
+    transform: Transform | None,
+) -> list[Part]:
     """Split the rows into equal random parts of at most MAX_ROWS_PER_TREE rows, which the rounds use in turn.
 
     Beyond ROWS_IN_ORDER rows, the kernel bases some decisions on the first rows, so the rows are permuted. The
@@ -187,12 +211,13 @@ def _deal(X: Array, columns: Array, y: Array, weight: Array | None, raw: Array, 
     n = X.shape[1]
     if n <= min(ROWS_IN_ORDER, MAX_ROWS_PER_TREE):
         data = TrainingData(np.ascontiguousarray(X[columns]), weight, n_threads)
-        return [Part(data, np.ascontiguousarray(y), np.array(raw, order="C"))]
+        return [Part(data, np.ascontiguousarray(y), np.array(raw, order="C"), transform)]
     parts = []
     for rows in np.array_split(np.random.default_rng(0).permutation(n), math.ceil(n / MAX_ROWS_PER_TREE)):
         own = None if weight is None else np.ascontiguousarray(weight[rows])
         chosen = np.stack([X[column].take(rows) for column in columns])
-        parts.append(Part(TrainingData(chosen, own, n_threads), y[:, rows].copy(), raw[:, rows].copy()))
+        data = TrainingData(chosen, own, n_threads)
+        parts.append(Part(data, y[:, rows].copy(), raw[:, rows].copy(), transform))
     return parts
 
 
@@ -227,7 +252,7 @@ def boost(
     columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
     if columns.size == 0:
         return Boosted(recipe, columns, recipe.learning_rate)
-    parts = _deal(X, columns, y, weight, raw_prediction, n_threads)
+    parts = _deal(X, columns, y, weight, raw_prediction, n_threads, recipe.transform)
     rounds: list[tuple[Array | None, SoftTree]] = [] if previous is None else list(previous.rounds)
     model = Boosted(recipe, columns, recipe.learning_rate, rounds)
     theta = rounds[-1][0] if rounds else None
@@ -281,12 +306,12 @@ def run_rounds(
             break
         tree, theta, output, _ = fitted
         if loss.refit_leaves:
-            tree, output = _refit_leaves(tree, theta, recipe, part, loss)
+            tree, output = _refit_leaves(tree, theta, part, loss)
         part.add(recipe.learning_rate * output)
         rounds.append((theta, tree))
         for other in parts:
             if other is not part:
-                other.add(model._add(other.data.X, theta, tree, other.data.n_threads))
+                other.add(recipe.learning_rate * tree.output(other.z.at(theta), other.data.n_threads))
         if after_round is not None:
             model.train_loss.append(loss.mean(part.y, part.raw_prediction, part.data.weight))
             if after_round(model):
@@ -310,14 +335,14 @@ def _boost_in_kernel(recipe: Recipe, part: Part) -> KernelRounds:
 
 
 def _refit_leaves(
-    tree: SoftTree, theta: Array | None, recipe: Recipe, part: Part, loss: Loss, n_iterations: int = 4
+    tree: SoftTree, theta: Array | None, part: Part, loss: Loss, n_iterations: int = 4
 ) -> tuple[SoftTree, Array]:
     """Refit the leaves to the loss, with the gates held fixed, by a few Newton steps on a quadratic approximation.
 
     A tree fitted to the sign of an error (absolute error, quantile) or to a gradient in units of counts (Poisson) has
     the right direction but not the right step length.
     """
-    z = part.data.X if recipe.transform is None else apply_transform(recipe.transform, theta, part.data.X)
+    z = part.z.at(theta)
     basis = tree.leaf_basis(z, part.data.n_threads)
     output = np.zeros_like(part.raw_prediction)
     coefficients = np.zeros((basis.shape[0], output.shape[0]), dtype=basis.dtype)

@@ -17,7 +17,16 @@ from softboost.transforms import Linear, Transform
 
 from .soft_tree import SoftTree
 
-__all__ = ["ENOUGH_ROWS", "Fitted", "TrainingData", "WeakLearner", "apply_transform", "evenly_spaced", "ridge_leaves"]
+__all__ = [
+    "ENOUGH_ROWS",
+    "Fitted",
+    "TrainingData",
+    "WeakLearner",
+    "apply_transform",
+    "evenly_spaced",
+    "pull_back",
+    "ridge_leaves",
+]
 
 Array = NDArray[Any]
 ENOUGH_ROWS = 5000  # sample size for ranking columns
@@ -88,6 +97,14 @@ def apply_transform(transform: Transform, theta: Array | None, X: Array) -> Arra
         Q = np.ascontiguousarray(theta, dtype=np.float64)
         return _kernels.linear_outputs(Q, np.zeros(len(Q)), np.ascontiguousarray(X)).astype(X.dtype, copy=False)
     return np.ascontiguousarray(transform.apply(theta, X.T).T, dtype=X.dtype)
+
+
+def pull_back(transform: Transform, theta: Array, X: Array, grad_z: Array) -> Array:
+    """Gradient of theta from the gradient of z (n_components, n_samples), for feature-major X."""
+    if type(transform).pullback is Linear.pullback:  # as in apply_transform
+        rows, weights = np.ascontiguousarray(X.T), np.ascontiguousarray(grad_z, dtype=np.float64)
+        return _kernels.linear_outputs(weights, np.zeros(len(grad_z)), rows).astype(X.dtype, copy=False)
+    return transform.pullback(theta, X.T, grad_z.T)
 
 
 def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:

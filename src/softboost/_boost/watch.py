@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softboost._data.task import Rows, Task
 from softboost._runtime.progress import Progress
 
-from .boosting import Boosted
+from .boosting import Boosted, Features
 
 __all__ = ["Watch"]
 
@@ -36,7 +36,7 @@ class Watch:
         self.model: Boosted | None = None
         self.best_round, self.best = 0, np.inf
         self._raw: dict[str, Array] = {}
-        self._X: dict[str, Array] = {}
+        self._z: dict[str, Features] = {}
         self.progress = Progress(bool(model.verbose), n_rounds, "boosting", keep=True)
 
     @property
@@ -65,9 +65,10 @@ class Watch:
         X, y, weight = self.rows[name]
         if name not in self._raw:
             self._raw[name] = self.start.predict(X)[0]
-            self._X[name] = np.ascontiguousarray(X[model.columns])
+            self._z[name] = Features(model.recipe.transform, np.ascontiguousarray(X[model.columns]))
         theta, tree = model.rounds[k]
-        self._raw[name] = self._raw[name] + model._add(self._X[name], theta, tree, self.task.n_threads)
+        added = model.learning_rate * tree.output(self._z[name].at(theta), self.task.n_threads)
+        self._raw[name] = self._raw[name] + added
         raw = self._raw[name]
         return self.task.mean_loss(y, raw, weight), self.task.train_loss.mean(y, raw, weight)
 

@@ -26,7 +26,7 @@ from .columns import All, Columns, Needed, Screened
 from .rows import RowsKind, find_anchor
 from .training import TrainingRows
 
-__all__ = ["CANDIDATES", "CONSTANT", "RIDGE", "TWO_INDICES", "Candidate", "Rounds", "about", "competing"]
+__all__ = ["CANDIDATES", "CONSTANT", "RIDGE", "TREES", "TWO_INDICES", "Candidate", "Rounds", "about", "competing"]
 
 Array = NDArray[Any]
 ANCHORED = "anchored "  # prefix of the names of anchored candidates
@@ -192,6 +192,13 @@ def _boosted(
 
 CONSTANT = Candidate("constant", "the mean, or the best constant under the loss", "constant", fit_constant, when=levels)
 RIDGE = Candidate("ridge", "ridge regression", "linear", lambda rows: rows.linear_models.ridge)
+TREES = _boosted(
+    "trees",
+    "soft trees of depth 1 or 2 with linear leaves, on screened columns",
+    Recipe("", FLEXIBLE, learning_rate=0.2),
+    Screened(6, 16),
+    rounds=Rounds(0.3, 30, 150),
+)
 TWO_INDICES = _boosted(
     "two indices",
     "trees on two learned directions z = Q x of screened columns",
@@ -228,13 +235,7 @@ CANDIDATES = (
     Candidate(
         "robust", "relaxed lasso with outliers downweighted", "linear", fit_robust_lasso, when=levels, scout=False
     ),
-    _boosted(
-        "trees",
-        "soft trees of depth 1 or 2 with linear leaves, on screened columns",
-        Recipe("", FLEXIBLE, learning_rate=0.2),
-        Screened(6, 16),
-        rounds=Rounds(0.3, 30, 150),
-    ),
+    TREES,
     _boosted(
         "steps",
         "nearly hard trees of depth 1 or 2 with constant leaves, on screened columns",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from softboost._boost.alternating import AlternatingTrees
 from softboost._boost.boosting import Recipe
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
@@ -13,7 +14,7 @@ from softboost._boost.hard_trees import HardTrees, make_hard_trees
 from softboost._data.task import Task
 from softboost.transforms import Linear, Transform, make_transform
 
-from .candidates import CONSTANT, TWO_INDICES, Candidate, competing
+from .candidates import CONSTANT, TREES, TWO_INDICES, Candidate, competing
 from .columns import All
 
 __all__ = ["AUTO", "Given", "given_candidates"]
@@ -66,14 +67,26 @@ def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]
         return [_hard_trees(hard, t) for t in ([None, Linear()] if automatic else [transform])]
     if automatic:
         return table
-    if transform is not None:
-        name = type(transform).__name__.lower()
-        chosen = replace(TWO_INDICES, name=name, about="trees on the transform that was set", columns=All())
-        return [chosen.with_recipe(name=name, transform=transform)]
+    without = [candidate for candidate in table if candidate.recipe.transform is None]
+    if transform is not None:  # first, because a fit without selection takes the first one
+        chosen = _with_transform(params, transform, task)
+        return [chosen, *without] if params.n_estimators == AUTO and params.gates != "random" else [chosen]
     open_ = (params.n_estimators, params.learning_rate, params.depth, params.leaves, params.gates, params.init)
     if AUTO not in open_:
         return [Candidate("trees", "trees as they were set", "boosted", Recipe("trees", GreedyTrees()))]
-    return [candidate for candidate in table if candidate.recipe.transform is None]
+    return without
+
+
+def _with_transform(params: Any, transform: Transform, task: Task) -> Candidate:
+    """The candidate with a transform that was set: like trees if it starts at the identity, else like two indices."""
+    name, about = type(transform).__name__.lower(), "trees on the transform that was set"
+    if params.gates != "random" and transform.starts_at_identity(task.encoded.shape[1]):
+        learner = AlternatingTrees(TREES.recipe.learner)  # type: ignore[arg-type]
+        rounds = TREES.rounds(task.total_weight) if TREES.rounds else TREES.recipe.n_estimators
+        chosen = replace(TREES, name=name, about=about, columns=All(), rounds=None)
+        return chosen.with_recipe(name=name, learner=learner, transform=transform, n_estimators=rounds)
+    chosen = replace(TWO_INDICES, name=name, about=about, columns=All())
+    return chosen.with_recipe(name=name, transform=transform)
 
 
 def _transform(params: Any, task: Task) -> Transform | None:
@@ -103,6 +116,18 @@ def _under_user(params: Any, candidate: Candidate) -> Candidate:
         solve = params.leaves == "linear"
         learner = GradientTrees(depth=3, leaves="constant", gates="random", solve_leaves=solve, n_steps=params.n_steps)
         candidate = replace(candidate, columns=All())
+    if isinstance(learner, AlternatingTrees):
+        learner = replace(learner, trees=_shaped(params, learner.trees))
+    else:
+        learner = _shaped(params, learner)
+    transform = candidate.recipe.transform
+    if transform is not None and transform.kernel_kind is None and isinstance(learner, GradientTrees):
+        learner = NoisyTrees(**vars(learner))
+    return _with_rounds(params, candidate, learner)
+
+
+def _shaped(params: Any, learner: Any) -> Any:
+    """Soft trees with the depth, leaves and ridge penalty that are set."""
     if params.depth != AUTO:
         learner = replace(learner, depth=params.depth)
         learner = replace(learner, shallower=False) if isinstance(learner, GreedyTrees) else learner
@@ -111,10 +136,7 @@ def _under_user(params: Any, candidate: Candidate) -> Candidate:
     if params.ridge != AUTO:
         ridge = float(params.ridge)
         learner = replace(learner, ridge=(ridge,) if isinstance(learner, GreedyTrees) else ridge)
-    transform = candidate.recipe.transform
-    if transform is not None and transform.kernel_kind is None and isinstance(learner, GradientTrees):
-        learner = NoisyTrees(**vars(learner))
-    return _with_rounds(params, candidate, learner)
+    return learner
 
 
 def _with_rounds(params: Any, candidate: Candidate, learner: Any) -> Candidate:

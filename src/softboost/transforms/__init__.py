@@ -70,6 +70,7 @@ class Transform(BaseEstimator):
     """
 
     kernel_kind: ClassVar[Literal["identity", "diagonal", "linear"] | None] = None
+    batch_size: int | None = None  # number of rows of a gradient step; None uses all rows
 
     def __init__(self, learning_rate: float = 0.02, n_steps: int = 40) -> None:
         self.learning_rate = learning_rate
@@ -154,6 +155,39 @@ class Transform(BaseEstimator):
         Returns
         -------
         theta : ndarray of the same shape
+        """
+        return theta
+
+    def starts_at_identity(self, n_features: int) -> bool:
+        """Whether z initially holds the columns of X and nothing else, so that the model starts as without a transform.
+
+        The steps of such a transform are validated on held rows; see ``docs/transforms.md``.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of X.
+
+        Returns
+        -------
+        bool
+        """
+        return False
+
+    def towards_identity(self, theta: Array, amount: float) -> Array:
+        """Move theta by a share of its distance from the parameters at which z = x.
+
+        Parameters
+        ----------
+        theta : ndarray
+            Parameters after a gradient step.
+        amount : float
+            The share, in [0, 1].
+
+        Returns
+        -------
+        theta : ndarray of the same shape
+            Unchanged if there are no such parameters.
         """
         return theta
 
@@ -302,6 +336,13 @@ class Linear(Transform):
 
     def project(self, theta: Array, step: float) -> Array:
         return _shrink_columns(theta, self.group_lasso * step) if self.group_lasso > 0 else theta
+
+    def starts_at_identity(self, n_features: int) -> bool:
+        square = self.n_components is None or self.n_components == n_features
+        return type(self) is Linear and square and self.init == "identity" and self.group_lasso == 0
+
+    def towards_identity(self, theta: Array, amount: float) -> Array:
+        return theta + min(amount, 1.0) * (np.eye(*theta.shape, dtype=theta.dtype) - theta)
 
     def matrix(self, theta: Array) -> Array:
         return theta

@@ -1,12 +1,14 @@
 """Feature transforms in PyTorch: any module, with or without memory.
 
 theta is the flat vector of the module's parameters, and autograd pulls the gradient with respect to z back to theta.
-Modules are only called, never trained in place.
+Modules are only called, never trained in place. By default z holds the columns of X and, beside them, the output of a
+linear layer after the module. This layer starts at zero, so that the model starts as without a transform.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from . import Transform, _name
-from ._torch_modules import NETWORKS, Cnn, Mlp, Network, Recurrent, standardise_output
+from ._torch_modules import NETWORKS, Cnn, Mlp, Network, Recurrent, standardise_output, zero_output
 
 __all__ = ["TorchTransform", "cnn", "lstm", "mlp", "rnn"]
 
@@ -29,30 +31,39 @@ Windows = Mapping[str, Sequence[int | str]] | Sequence[Sequence[int | str]]
 # A call writes theta into the module, and dropout uses a global generator, so only one call may run at a time.
 _ONE_CALL = threading.RLock()
 N_REFERENCE_ROWS = 256
+HEAD = "softboost.head"  # name of A among the tensors; no module has a parameter of this name
 
 
 class TorchTransform(Transform):
-    """z = module(x), for any differentiable :class:`torch.nn.Module`.
+    """z = (x, A module(x)) with A starting at zero, for any differentiable :class:`torch.nn.Module`.
+
+    At the start, z holds the columns of X only, as Q starts at the identity. Gradient steps then learn A and the
+    weights of the module. Rows that take no part in the steps decide when they stop and whether they are kept; see
+    ``docs/transforms.md``.
 
     Parameters
     ----------
     module : torch.nn.Module, recipe or callable
         Maps (n_samples, n_features) to (n_samples, n_components); with ``windows``, its input has shape (n_samples,
         n_steps, n_channels). A module starts from its own weights. A callable receives the size of the last axis of
-        the input and returns the module; its weights are initialised with the ``random_state`` of the model. Batch
-        normalisation is not supported, because its statistics are not weights; use layer normalisation.
+        the input and returns the module; its weights are initialised with the ``random_state`` of the model. In the
+        networks of softboost, A is their last layer. Batch normalisation is not supported, because its statistics are
+        not weights; use layer normalisation.
     windows : dict or list of lists, default=None
         For modules with memory: the lag columns of each variable, oldest first, such as
         ``{"y": ["lag3", "lag2", "lag1"], "load": [...]}`` or ``[[2, 1, 0], [...]]``. Each variable is one channel, and
         all have the same length. Integers are column indices of X.
-    rest : {"drop", "append"}, default="drop"
-        Whether columns outside all windows are dropped or appended to the output of the module.
-    weight_decay : float, default=0.0
+    rest : {"keep", "append", "drop"}, default="keep"
+        The columns that z holds beside the learned part: all of them, those outside all windows, or none. Without
+        ``"keep"``, z = module(x) without A, and the steps are not validated.
+    weight_decay : float, default=0.01
         L2 penalty on the weights. Larger values give a simpler transform.
-    learning_rate : float, default=0.01
+    learning_rate : float, default=0.03
         Learning rate of Adam for the weights.
     n_steps : int, default=40
-        Number of joint gradient steps on tree and weights per boosting round.
+        Maximum number of gradient steps per boosting round.
+    batch_size : int or None, default=128
+        Number of random rows of each gradient step; None uses all rows. Only with ``rest="keep"``.
 
     Examples
     --------
@@ -69,16 +80,18 @@ class TorchTransform(Transform):
         self,
         module: Any,
         windows: Windows | None = None,
-        rest: str = "drop",
-        weight_decay: float = 0.0,
-        learning_rate: float = 0.01,
+        rest: str = "keep",
+        weight_decay: float = 0.01,
+        learning_rate: float = 0.03,
         n_steps: int = 40,
+        batch_size: int | None = 128,
     ) -> None:
         super().__init__(learning_rate, n_steps)
         self.module = module
         self.windows = windows
         self.rest = rest
         self.weight_decay = weight_decay
+        self.batch_size = batch_size
 
     # -- the contract of a transform -----------------------------------------------------------------------------
 
@@ -86,10 +99,12 @@ class TorchTransform(Transform):
         seed = int(rng.integers(2**31))
         with _ONE_CALL, _seeded(seed):
             module = self._fresh(X.shape[1])
-            if isinstance(self.module, Network):
+            if isinstance(self.module, Network) and self.rest == "keep":
+                zero_output(module)
+            elif isinstance(self.module, Network):
                 standardise_output(module, self._inputs(rng.normal(size=(N_REFERENCE_ROWS, X.shape[1]))))
-        parts = [p.detach().numpy().ravel() for p in module.parameters()]
-        return np.concatenate(parts).astype(X.dtype) if parts else np.zeros(0, dtype=X.dtype)
+        parts = [np.zeros(self._head_size(X.shape[1])), *[p.detach().numpy().ravel() for p in module.parameters()]]
+        return np.concatenate(parts).astype(X.dtype)
 
     def apply(self, theta: Array, X: Array) -> Array:
         with torch.no_grad():
@@ -98,7 +113,11 @@ class TorchTransform(Transform):
 
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
         tensors = self._tensors(theta, X.shape[1], learn=True)
-        return _gradient(self._forward(tensors, X, seed=None), tensors, grad_z)
+        z = self._forward(tensors, X, seed=None)
+        return _gradient(z, tensors, self._of_output(grad_z, z, X.shape[1]))
+
+    def starts_at_identity(self, n_features: int) -> bool:
+        return self.rest == "keep"
 
     def project(self, theta: Array, step: float) -> Array:
         return theta * (1.0 - step * self.weight_decay) if self.weight_decay > 0 else theta
@@ -121,8 +140,11 @@ class TorchTransform(Transform):
         super().check(n_features)
         if not self.weight_decay >= 0:
             raise ValueError(f"{_name(self)}: weight_decay must not be negative, got {self.weight_decay!r}")
-        if self.rest not in ("drop", "append"):
-            raise ValueError(f"{_name(self)}: rest must be 'drop' or 'append', got {self.rest!r}")
+        if self.rest not in ("keep", "append", "drop"):
+            raise ValueError(f"{_name(self)}: rest must be 'keep', 'append' or 'drop', got {self.rest!r}")
+        n = self.batch_size
+        if n is not None and not (isinstance(n, (int, np.integer)) and n >= 1):
+            raise ValueError(f"{_name(self)}: batch_size must be None or an integer of at least 1, got {n!r}")
         if not (isinstance(self.module, (nn.Module, Network)) or callable(self.module)):
             raise ValueError(f"{_name(self)}: module must be a torch.nn.Module or build one, got {self.module!r}")
         self._check_windows(n_features)
@@ -144,7 +166,10 @@ class TorchTransform(Transform):
     def from_saved_params(cls, params: dict[str, Any]) -> TorchTransform:
         """Create a transform with a network of softboost from its :meth:`saved_params`."""
         recipe = dict(params["module"])
-        return cls(**{**params, "module": NETWORKS[recipe.pop("recipe")](**recipe)})
+        network = NETWORKS[recipe.pop("recipe")]
+        if network is Recurrent:
+            recipe.setdefault("pooling", "last")  # as in version 0.1.0
+        return cls(**{**params, "module": network(**recipe)})
 
     # -- columns and windows ---------------------------------------------------------------------------------------
 
@@ -184,10 +209,17 @@ class TorchTransform(Transform):
         return torch.from_numpy(np.ascontiguousarray(X))
 
     def _with_rest(self, z: Array, X: Array) -> Array:
+        if self.rest == "keep":
+            return np.hstack([X, z])
         if self.rest == "drop" or self.windows is None:
             return z
         others = np.setdiff1d(np.arange(X.shape[1]), np.ravel(self._window_lists()))
         return np.hstack([z, X[:, others]])
+
+    def _of_output(self, grad_z: Array, output: Tensor, n_features: int) -> Array:
+        """The part of the gradient of z that belongs to the output of the module."""
+        first = n_features if self.rest == "keep" else 0
+        return grad_z[:, first : first + output.shape[1]]
 
     # -- the module ------------------------------------------------------------------------------------------------
 
@@ -214,6 +246,15 @@ class TorchTransform(Transform):
                 self._kept = kept = key, self._fresh(n_features)
         return kept[1]
 
+    def _head_size(self, n_features: int) -> int:
+        """Number of entries of A; 0 if the last layer of the module takes its place, or z does not hold X."""
+        if self.rest != "keep" or isinstance(self.module, Network):
+            return 0
+        with torch.no_grad():
+            inputs = self._inputs(np.zeros((1, n_features)))
+            z = self._called(self._built(n_features), {}, inputs, None)
+        return int(z.shape[1]) ** 2
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("_kept", None)
@@ -222,7 +263,9 @@ class TorchTransform(Transform):
     def _tensors(self, theta: Array, n_features: int, learn: bool) -> dict[str, Tensor]:
         """Split theta into the parameters of the module."""
         flat = torch.from_numpy(np.array(theta))
-        tensors, at = {}, 0
+        at = self._head_size(n_features)
+        width = math.isqrt(at)
+        tensors = {HEAD: flat[:at].view(width, width).requires_grad_(learn)} if at else {}
         for name, p in self._built(n_features).named_parameters():
             tensors[name] = flat[at : at + p.numel()].view(p.shape).requires_grad_(learn)
             at += p.numel()
@@ -230,15 +273,19 @@ class TorchTransform(Transform):
 
     def _forward(self, tensors: dict[str, Tensor], X: Array, seed: int | None) -> Tensor:
         """Output of the module; with a seed in training mode (dropout), else in evaluation mode."""
-        inputs = self._inputs(X)
+        weights = {name: tensor for name, tensor in tensors.items() if name != HEAD}
+        z = self._called(self._built(X.shape[1]), weights, self._inputs(X), seed)
+        return z @ tensors[HEAD].T if HEAD in tensors else z
+
+    def _called(self, module: nn.Module, weights: dict[str, Tensor], inputs: Tensor, seed: int | None) -> Tensor:
         with _ONE_CALL:
-            module = self._built(X.shape[1])
             module.train(seed is not None)
+            inputs = inputs if weights else inputs.to(torch.float32)
             buffers = {n: b.to(inputs.dtype) if b.is_floating_point() else b for n, b in module.named_buffers()}
             if seed is None:
-                return functional_call(module, {**tensors, **buffers}, (inputs,))
+                return functional_call(module, {**weights, **buffers}, (inputs,))
             with _seeded(seed):
-                return functional_call(module, {**tensors, **buffers}, (inputs,))
+                return functional_call(module, {**weights, **buffers}, (inputs,))
 
     def _check_module(self, n_features: int) -> None:
         module = self._built(n_features)
@@ -249,10 +296,10 @@ class TorchTransform(Transform):
                     "use torch.nn.LayerNorm or track_running_stats=False"
                 )
         X = np.zeros((2, n_features))
-        theta = np.concatenate([np.zeros(0), *[p.numpy().ravel().astype(np.float64) for p in module.parameters()]])
+        weights = {name: p.to(torch.float64) for name, p in module.named_parameters()}
         try:
             with torch.no_grad():
-                z = self._forward(self._tensors(theta, n_features, learn=False), X, seed=None)
+                z = self._called(module, weights, self._inputs(X), None)
         except RuntimeError as error:
             shape = tuple(self._inputs(X).shape[1:])
             raise ValueError(f"{_name(self)}: module fails on input of shape (n_samples, *{shape}): {error}") from error
@@ -285,14 +332,19 @@ class _Training(Transform):
 
     def apply(self, theta: Array, X: Array) -> Array:
         self.seed += 1
+        if self.of.rest == "keep":  # held rows judge the steps in double precision
+            theta, inputs = theta.astype(np.float32), X.astype(np.float32)
+        else:
+            inputs = X
         tensors = self.of._tensors(theta, X.shape[1], learn=True)
-        z = self.of._forward(tensors, X, self.seed)
+        z = self.of._forward(tensors, inputs, self.seed)
         self.last = z, tensors
         return self.of._with_rest(z.detach().numpy(), X)
 
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
         assert self.last is not None
-        return _gradient(*self.last, grad_z)
+        z, tensors = self.last
+        return _gradient(z, tensors, self.of._of_output(grad_z, z, X.shape[1]))
 
     def project(self, theta: Array, step: float) -> Array:
         return self.of.project(theta, step)
@@ -311,7 +363,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _gradient(z: Tensor, tensors: dict[str, Tensor], grad_z: Array) -> Array:
-    grad = torch.from_numpy(np.ascontiguousarray(grad_z[:, : z.shape[1]], dtype=z.detach().numpy().dtype))
+    grad = torch.from_numpy(np.ascontiguousarray(grad_z, dtype=z.detach().numpy().dtype))
     grads = torch.autograd.grad(z, list(tensors.values()), grad, allow_unused=True)
     parts = [
         (torch.zeros_like(t) if g is None else g).numpy().ravel() for g, t in zip(grads, tensors.values(), strict=True)
@@ -331,7 +383,7 @@ def mlp(
     Parameters
     ----------
     n_components : int, default=4
-        Number of components of z.
+        Number of learned components of z.
     hidden : sequence of int, default=(16,)
         Number of units of each hidden layer. More units represent more shapes and need more rows.
     activation : {"tanh", "relu", "gelu"}, default="tanh"
@@ -339,7 +391,8 @@ def mlp(
     dropout : float, default=0.0
         Share of hidden units dropped in every training step.
     **params
-        ``windows`` (flattened), ``weight_decay``, ``learning_rate`` and ``n_steps`` of :class:`TorchTransform`.
+        ``windows`` (flattened), ``rest``, ``weight_decay``, ``learning_rate``, ``n_steps`` and ``batch_size`` of
+        :class:`TorchTransform`.
 
     Examples
     --------
@@ -347,7 +400,7 @@ def mlp(
     >>> transform = mlp(n_components=2, hidden=(8,), dropout=0.1)
     >>> theta = transform.start(np.eye(5), np.zeros((5, 1)), np.random.default_rng(0))
     >>> transform.apply(theta, np.eye(5)).shape
-    (5, 2)
+    (5, 7)
     """
     return TorchTransform(Mlp(n_components, hidden, activation, dropout), **params)
 
@@ -355,19 +408,19 @@ def mlp(
 def rnn(
     n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
 ) -> TorchTransform:
-    """A transform by a recurrent network on a window of lags; z is computed from its last state.
+    """A transform by a recurrent network on a window of lags; its output uses its mean and last state.
 
     Parameters
     ----------
     n_components : int, default=4
-        Number of components of z.
+        Number of learned components of z.
     n_hidden, n_layers : int, default=8 and 1
         Size of the state and number of layers.
     dropout : float, default=0.0
         Share of the state dropped in every training step.
     **params
-        ``windows``, ``rest``, ``weight_decay``, ``learning_rate`` and ``n_steps`` of :class:`TorchTransform`. Without
-        ``windows``, all columns are taken as the lags of one variable, oldest first.
+        ``windows``, ``rest``, ``weight_decay``, ``learning_rate``, ``n_steps`` and ``batch_size`` of
+        :class:`TorchTransform`. Without ``windows``, all columns are taken as the lags of one variable, oldest first.
 
     Examples
     --------
@@ -375,7 +428,7 @@ def rnn(
     >>> transform = rnn(n_components=2, windows={"y": [2, 1, 0], "load": [5, 4, 3]})
     >>> theta = transform.start(np.eye(6), np.zeros((6, 1)), np.random.default_rng(0))
     >>> transform.apply(theta, np.eye(6)).shape
-    (6, 2)
+    (6, 8)
     """
     return TorchTransform(Recurrent("rnn", n_components, n_hidden, n_layers, dropout), **params)
 
@@ -383,12 +436,12 @@ def rnn(
 def lstm(
     n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0, **params: Any
 ) -> TorchTransform:
-    """A transform by a long short-term memory network on a window of lags; z is computed from its last state.
+    """A transform by a long short-term memory network on a window of lags; its output uses its mean and last state.
 
     Parameters
     ----------
     n_components : int, default=4
-        Number of components of z.
+        Number of learned components of z.
     n_hidden, n_layers : int, default=8 and 1
         Size of the state and number of layers.
     dropout : float, default=0.0
@@ -413,12 +466,12 @@ def cnn(
     dropout: float = 0.0,
     **params: Any,
 ) -> TorchTransform:
-    """A transform by causal convolutions on a window of lags; z is computed from their mean and their last step.
+    """A transform by causal convolutions on a window of lags; its output uses their mean and last step.
 
     Parameters
     ----------
     n_components : int, default=4
-        Number of components of z.
+        Number of learned components of z.
     n_channels, kernel_size, n_layers : int, default=8, 3 and 1
         Number of filters, length of each filter, and number of layers; the dilation doubles with each layer.
     activation : {"tanh", "relu", "gelu"}, default="tanh"
@@ -434,6 +487,6 @@ def cnn(
     >>> transform = cnn(n_components=2, windows=[[3, 2, 1, 0]])
     >>> theta = transform.start(np.eye(4), np.zeros((4, 1)), np.random.default_rng(0))
     >>> transform.apply(theta, np.eye(4)).shape
-    (4, 2)
+    (4, 6)
     """
     return TorchTransform(Cnn(n_components, n_channels, kernel_size, n_layers, activation, dropout), **params)

@@ -10,7 +10,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-__all__ = ["NETWORKS", "Cnn", "Mlp", "Network", "Recurrent", "standardise_output"]
+__all__ = ["NETWORKS", "Cnn", "Mlp", "Network", "Recurrent", "standardise_output", "zero_output"]
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 
@@ -48,24 +48,36 @@ class Mlp(Network):
 
 
 class Recurrent(Network):
-    """Network of :func:`rnn` and :func:`lstm`."""
+    """Network of :func:`rnn` and :func:`lstm`.
+
+    ``pooling="last"``, the only one of version 0.1.0, computes the output from the last state only.
+    """
 
     has_memory = True
 
     def __init__(
-        self, kind: str = "lstm", n_components: int = 4, n_hidden: int = 8, n_layers: int = 1, dropout: float = 0.0
+        self,
+        kind: str = "lstm",
+        n_components: int = 4,
+        n_hidden: int = 8,
+        n_layers: int = 1,
+        dropout: float = 0.0,
+        pooling: str = "mean and last",
     ) -> None:
         self.kind = kind
         self.n_components = n_components
         self.n_hidden = n_hidden
         self.n_layers = n_layers
         self.dropout = dropout
+        self.pooling = pooling
 
     def build(self, shape: tuple[int, ...]) -> nn.Module:
         cell: Callable[..., nn.Module] = {"rnn": nn.RNN, "lstm": nn.LSTM}[self.kind]
         between = self.dropout if self.n_layers > 1 else 0.0
         body = cell(shape[-1], self.n_hidden, self.n_layers, batch_first=True, dropout=between)
-        return _Headed(nn.Sequential(body, _LastStep(), nn.Dropout(self.dropout)), self.n_hidden, self.n_components)
+        last = self.pooling == "last"
+        pooled = nn.Sequential(body, _LastStep() if last else _MeanAndLastState(), nn.Dropout(self.dropout))
+        return _Headed(pooled, self.n_hidden if last else 2 * self.n_hidden, self.n_components)
 
 
 class Cnn(Network):
@@ -122,6 +134,11 @@ class _LastStep(nn.Module):
         return states[0][:, -1]
 
 
+class _MeanAndLastState(nn.Module):
+    def forward(self, states: tuple[Tensor, Any]) -> Tensor:
+        return torch.cat([states[0].mean(dim=1), states[0][:, -1]], dim=1)
+
+
 class _ChannelsFirst(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2)
@@ -139,6 +156,12 @@ def _activation(name: str) -> nn.Module:
 
 
 NETWORKS: dict[str, type[Network]] = {"Mlp": Mlp, "Recurrent": Recurrent, "Cnn": Cnn}
+
+
+def zero_output(module: Any) -> None:
+    """Set the last layer to zero, so that the output of the module is zero."""
+    module.out.weight.zero_()
+    module.out.bias.zero_()
 
 
 def standardise_output(module: Any, inputs: Tensor) -> None:

@@ -18,6 +18,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 from softboost import losses, transforms
 from softboost._boost import tree_libraries
+from softboost._boost.alternating import AlternatingTrees
 from softboost._boost.boosting import Recipe
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
@@ -100,7 +101,7 @@ def register_learner(cls: type) -> None:
     register(cls, Codec(attributes, _unpack_settings(cls)))
 
 
-for _learner in (GreedyTrees, GradientTrees, NoisyTrees):
+for _learner in (GreedyTrees, GradientTrees, NoisyTrees, AlternatingTrees):
     register_learner(_learner)
 
 

@@ -1,0 +1,149 @@
+"""Transforms that start where no transform is, and whose moves held rows confirm."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from helpers import plain
+from softboost import SoftBoostRegressor, load
+from softboost._boost.alternating import AlternatingTrees, _held_rows, _is_clear
+from softboost._boost.greedy import GreedyTrees
+from softboost._boost.learner import TrainingData
+from softboost.transforms import Diagonal, Linear, Transform
+
+N_FEATURES = 8
+
+
+def index_rows(n_samples, seed=0, noise=0.05):
+    """A smooth step along a direction of all columns, which trees on single columns represent badly."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, N_FEATURES))
+    s = X @ np.linspace(-1, 1, N_FEATURES) / np.sqrt(N_FEATURES)
+    return X, np.tanh(3 * s) + noise * rng.normal(size=n_samples)
+
+
+def noise_rows(n_samples, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n_samples, N_FEATURES)), rng.normal(size=n_samples)
+
+
+def test_transform_that_helps_is_learned():
+    X, y = index_rows(900)
+    errors = {}
+    for transform in (None, "linear"):
+        model = plain(n_estimators=20, learning_rate=0.3, feature_transform=transform).fit(X[:500], y[:500])
+        errors[transform] = np.mean((model.predict(X[500:]) - y[500:]) ** 2)
+    assert errors["linear"] < 0.6 * errors[None]
+
+
+def test_rejected_moves_leave_the_trees_of_no_transform():
+    X, y = noise_rows(60)
+    learner = AlternatingTrees(GreedyTrees(), required=100.0)
+    data = TrainingData(np.ascontiguousarray(X.T), None)
+    rng = np.random.default_rng(0)
+    theta = np.eye(N_FEATURES)
+    fitted = learner.fit(data, y[None], Linear(), theta, rng)
+    plain_fit = GreedyTrees().fit(TrainingData(np.ascontiguousarray(X.T), None), y[None], None, None, rng)
+    assert fitted.theta is theta
+    assert_array_equal(fitted.output, plain_fit.output)
+
+
+def test_transform_on_pure_noise_costs_little():
+    ratios = []
+    for seed in range(4):
+        X, y = noise_rows(460, seed)
+        errors = []
+        for transform in (None, "linear"):
+            model = plain(n_estimators=10, learning_rate=0.2, feature_transform=transform).fit(X[:60], y[:60])
+            errors.append(np.mean((model.predict(X[60:]) - y[60:]) ** 2))
+        ratios.append(errors[1] / errors[0])
+    assert np.mean(ratios) < 1.1
+
+
+def test_moves_end_after_failures_and_after_the_limit():
+    X, y = index_rows(200)
+    counted = []
+
+    class Counted(Linear):
+        def starts_at_identity(self, n_features):
+            return True
+
+        def towards_identity(self, theta, amount):
+            counted.append(amount)
+            return super().towards_identity(theta, amount)
+
+    data = TrainingData(np.ascontiguousarray(X.T), None)
+    learner = AlternatingTrees(GreedyTrees(), max_moves=3, max_failures=2, required=1e9)
+    for _ in range(6):
+        learner.fit(data, y[None], Counted(n_steps=4), np.eye(N_FEATURES), np.random.default_rng(0))
+    assert len(counted) == 2 * 4  # two moves of four steps were rejected
+    counted.clear()
+    learner = AlternatingTrees(GreedyTrees(), max_moves=3, max_failures=2, required=-1e9)
+    data = TrainingData(np.ascontiguousarray(X.T), None)
+    theta = np.eye(N_FEATURES)
+    for _ in range(6):
+        theta = learner.fit(data, y[None], Counted(n_steps=4), theta, np.random.default_rng(0)).theta
+    assert len(counted) == 3 * 4
+
+
+def test_every_fourth_distinct_row_is_held_whatever_the_order_and_repeats():
+    X = np.random.default_rng(0).normal(size=(5, 41))
+    held = _held_rows(X)
+    assert held.sum() == 11
+    order = np.random.default_rng(1).permutation(41)
+    assert_array_equal(_held_rows(X[:, order]), held[order])
+    assert_array_equal(_held_rows(np.repeat(X, 2, axis=1)), np.repeat(held, 2))
+    assert _held_rows(np.repeat(X[:, :7], 9, axis=1)) is None  # too few distinct rows
+
+
+def test_gains_need_a_standard_error():
+    gain, weight = np.array([1.0, -0.5, 0.4, 0.1]), np.ones(4)
+    assert _is_clear(gain, weight, 0.9)
+    assert not _is_clear(gain, weight, 1.0)
+    assert _is_clear(np.repeat(gain, 2), np.ones(8), 1.0) == _is_clear(gain, 2 * weight, 1.0)
+
+
+def test_weight_two_is_the_row_twice():
+    X, y = index_rows(120)
+    weight = np.random.default_rng(2).integers(1, 3, size=120)
+    weighted = plain(n_estimators=8, feature_transform="linear").fit(X, y, sample_weight=weight)
+    repeated = plain(n_estimators=8, feature_transform="linear").fit(np.repeat(X, weight, axis=0), y.repeat(weight))
+    assert np.abs(weighted.transforms_[-1] - np.eye(N_FEATURES)).max() > 0.05  # it has moved
+    assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-8)
+
+
+def test_penalty_pulls_q_to_the_identity():
+    Q = np.random.default_rng(0).normal(size=(3, 3))
+    assert_allclose(Linear().towards_identity(Q, 0.25), 0.75 * Q + 0.25 * np.eye(3))
+    assert_allclose(Linear().towards_identity(Q, 5.0), np.eye(3))
+    assert_array_equal(Transform().towards_identity(Q, 0.5), Q)
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [
+        (Linear(), True),
+        (Linear(3), True),
+        (Linear(2), False),
+        (Linear(3, "supervised"), False),
+        (Linear(group_lasso=0.1), False),
+        (Diagonal(), False),
+        (Transform(), False),
+    ],
+)
+def test_transforms_that_start_at_the_identity(transform, expected):
+    assert transform.starts_at_identity(3) is expected
+
+
+def test_selection_includes_trees_without_the_transform():
+    X, y = index_rows(120)
+    names = set(SoftBoostRegressor(feature_transform="linear", init="constant").fit(X, y).choice_.losses)
+    without = set(SoftBoostRegressor(feature_transform=None, init="constant").fit(X, y).choice_.losses)
+    assert names == without | {"linear"}
+
+
+def test_model_goes_through_a_file(tmp_path):
+    X, y = index_rows(100)
+    model = plain(feature_transform="linear").fit(X, y)
+    model.save(tmp_path / "model.softboost")
+    assert_array_equal(load(tmp_path / "model.softboost").predict(X), model.predict(X))
