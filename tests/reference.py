@@ -171,16 +171,32 @@ def leave_one_out_error(basis, target, weight, ridge):
 
 
 def fit_greedy(columns, target, weight, *, depths, sharpness, ridge, linear_leaves, min_leaf_weight):
-    """The soft tree with the lowest leave-one-out error: (depth, sharpness, ridge, output, error)."""
+    """The soft tree with the lowest leave-one-out error: (depth, sharpness, ridge, output, error).
+
+    One after the other: the depth at the middle sharpness, the sharpness, the depth at that one, the penalty.
+    """
     nodes = grow(columns, target, weight, max(depths), min_leaf_weight)
     best = None
-    for depth in depths:
+    middle = sharpness[(len(sharpness) - 1) // 2]
+
+    def attempt(depth, slope):
+        nonlocal best
         used = list(dict.fromkeys(c for c, _, _ in nodes[: 2**depth - 1] if c >= 0)) if linear_leaves else []
-        for slope in sharpness:
-            basis = softened_basis(columns, nodes, depth, slope, used)
-            error = leave_one_out_error(basis, target, weight, ridge[0])
-            if best is None or error < best[0] * (1 - 1e-9):
-                best = error, depth, slope, ridge[0], basis
+        basis = softened_basis(columns, nodes, depth, slope, used)
+        error = leave_one_out_error(basis, target, weight, ridge[0])
+        if best is None or error < best[0] * (1 - 1e-9):
+            best = error, depth, slope, ridge[0], basis
+
+    for depth in depths:
+        attempt(depth, middle)
+    first = best[1]
+    for slope in sharpness:
+        if slope != middle:
+            attempt(first, slope)
+    slope = best[2]
+    for depth in depths:
+        if slope != middle and depth != first:
+            attempt(depth, slope)
     for penalty in ridge[1:]:
         error = leave_one_out_error(best[4], target, weight, penalty)
         if error < best[0] * (1 - 1e-9):

@@ -186,7 +186,7 @@ def test_greedy_choice_by_leave_one_out_matches_refits_without_each_row(
     n_samples, n_columns, n_outputs, depth, weighted, linear, seed
 ):
     columns, target, weight = greedy_case(n_samples, n_columns, n_outputs, np.float64, seed, weighted)
-    options = {"sharpness": (1.0, 4.0), "ridge": (2.0, 0.7, 8.0), "linear_leaves": linear, "min_leaf_weight": 3.0}
+    options = {"sharpness": (1.0, 4.0, 9.0), "ridge": (2.0, 0.7, 8.0), "linear_leaves": linear, "min_leaf_weight": 3.0}
     settings = _kernels.greedy_settings(depth=depth, shallower=True, **options)
     got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, weight, settings)
     chosen, _, _, output, error = reference.fit_greedy(columns, target, weight, depths=range(1, depth + 1), **options)
@@ -207,6 +207,26 @@ def test_greedy_tree_in_float32_solves_its_own_leaves(n_samples, n_columns, n_ou
     basis = (reach[:, None] * ones[None]).reshape(-1, n_samples)
     assert_near(output, reference.ridge_solution(basis, target, weight, 1.0).T @ basis, 2e-4)
     assert_near(output, reference.tree_output(z, *got[:1], *got[2:6]), 1e-4)
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize(
+    ("n_samples", "distinct", "weighted"),
+    [(60, 60, False), (300, 300, False), (400, 40, False), (400, 40, True), (1100, 30, False), (1100, 30, True)],
+)
+def test_splits_of_many_rows_are_those_of_naive_search(n_samples, distinct, weighted, depth):
+    """Sorted rows, histograms and differences of histograms find the same splits; half of a column is one value."""
+    columns, target, weight = greedy_case(n_samples, 3, 1, np.float64, 3, weighted)
+    columns = np.round(columns * distinct / 6) * 6 / distinct if distinct < n_samples else columns
+    columns[1, ::2] = columns[1, 0]
+    target += 1.0
+    settings = _kernels.greedy_settings(depth=depth, ridge=(0.5,), min_leaf_weight=8.0)
+    got = _kernels.fit_greedy(columns, _kernels.bin_columns(columns), target, weight, settings)
+    gain = np.zeros(3)
+    for column, _, node_gain in reference.grow(columns, target, weight, depth, 8.0):
+        if column >= 0:
+            gain[column] += node_gain
+    assert_near(got.gain, gain, 1e-8)
 
 
 def test_greedy_tree_without_a_useful_split_predicts_the_mean():

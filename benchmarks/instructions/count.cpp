@@ -87,8 +87,8 @@ int main(int argc, char** argv) {
     std::vector<double> prediction(kRows);
     std::vector<TreeArrays<double>> trees;
     count([&] {
-      kernels().boost_greedy(data.x.data(), data.view(kRows), data.y.data(), nullptr, 1, settings, 20, 0.3, 1, nullptr,
-                             prediction.data(), trees);
+      kernels().boost_greedy(data.x.data(), data.view(kRows), data.y.data(), nullptr, 1, settings, LossSettings{}, 20,
+                             0.3, 1, nullptr, prediction.data(), trees);
     });
   } else if (name == "fit_joint" || name == "fit_joint_q") {
     const int depth = 3;

@@ -83,11 +83,11 @@ void register_fit(nb::module_& m, const char* bins_name) {
   m.def(
       "boost_greedy",
       [](In2<T> columns, const Bins<T>& bins, In2<T> y, std::optional<In1<T>> weight, const GreedySettings& settings,
-         int n_rounds, double learning_rate, Mutable<T> prediction, int n_threads) {
+         const LossSettings& loss, int n_rounds, double learning_rate, Mutable<T> prediction, int n_threads) {
         std::vector<TreeArrays<T>> trees;
         run_interruptibly([&](Interrupt* interrupt) {
           kernels<T>().boost_greedy(columns.data(), bins.view(), y.data(), pointer(weight), size(y.shape(0)), settings,
-                                    n_rounds, learning_rate, n_threads, interrupt, prediction.data(), trees);
+                                    loss, n_rounds, learning_rate, n_threads, interrupt, prediction.data(), trees);
         });
         std::vector<int32_t> depth, used;
         std::vector<int64_t> n_columns;
@@ -108,8 +108,43 @@ void register_fit(nb::module_& m, const char* bins_name) {
                               array(std::move(used), {n_used}), array(std::move(gate_weights), {n_gates}),
                               array(std::move(gate_bias), {n_biases}), array(std::move(leaf), {n_leaf}));
       },
-      "columns"_a.noconvert(), "bins"_a, "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "n_rounds"_a,
-      "learning_rate"_a, "prediction"_a.noconvert(), "n_threads"_a);
+      "columns"_a.noconvert(), "bins"_a, "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "loss"_a,
+      "n_rounds"_a, "learning_rate"_a, "prediction"_a.noconvert(), "n_threads"_a);
+  m.def(
+      "negative_gradient",
+      [](const LossSettings& loss, In2<T> y, In2<T> raw) {
+        std::vector<T> out(y.size());
+        kernels<T>().negative_gradient(loss, y.data(), raw.data(), size(y.size()), out.data());
+        return array(std::move(out), {y.shape(0), y.shape(1)});
+      },
+      "loss"_a, "y"_a.noconvert(), "raw"_a.noconvert());
+  m.def(
+      "refit_leaves",
+      [](const LossSettings& loss, In2<T> z, int depth, In2<T> gate_weights, In1<T> gate_bias, bool linear, In2<T> y,
+         In2<T> raw, std::optional<In1<T>> weight, int n_threads) {
+        const size_t n_outputs = y.shape(0), n = y.shape(1), m = z.shape(0), n_leaves = size_t{1} << depth;
+        std::vector<T> output(n_outputs * n), values(n_leaves * n_outputs),
+            slopes(linear ? n_leaves * n_outputs * m : 0);
+        std::vector<T> gates(gate_weights.data(), gate_weights.data() + gate_weights.size());
+        std::vector<T> bias(gate_bias.data(), gate_bias.data() + gate_bias.size());
+        const TreeView<T> tree{depth,
+                               size(m),
+                               size(n_outputs),
+                               gates.data(),
+                               bias.data(),
+                               values.data(),
+                               linear ? slopes.data() : nullptr};
+        run_interruptibly([&](Interrupt* interrupt) {
+          kernels<T>().refit_leaves(loss, tree, z.data(), y.data(), raw.data(), pointer(weight), size(n), n_threads,
+                                    interrupt, output.data());
+        });
+        nb::object leaf_weights = nb::none();
+        if (linear) leaf_weights = nb::cast(array(std::move(slopes), {n_leaves, n_outputs, m}));
+        return nb::make_tuple(array(std::move(values), {n_leaves, n_outputs}), leaf_weights,
+                              array(std::move(output), {n_outputs, n}));
+      },
+      "loss"_a, "z"_a.noconvert(), "depth"_a, "gate_weights"_a.noconvert(), "gate_bias"_a.noconvert(), "linear"_a,
+      "y"_a.noconvert(), "raw"_a.noconvert(), "weight"_a.noconvert().none(), "n_threads"_a);
   m.def(
       "fit_joint",
       [](In2<T> x, In2<T> target, std::optional<In1<T>> weight, const JointSettings& settings, int depth,

@@ -16,6 +16,20 @@ void bind_settings(nb::module_& m) {
       .def_rw("detrended_candidate", &GreedySettings::detrended_candidate)
       .def_rw("min_leaf_weight", &GreedySettings::min_leaf_weight)
       .def_rw("n_selection_rows", &GreedySettings::n_selection_rows);
+  nb::enum_<LossKind>(m, "LossKind")
+      .value("squared", LossKind::squared)
+      .value("absolute", LossKind::absolute)
+      .value("quantile", LossKind::quantile)
+      .value("huber", LossKind::huber)
+      .value("log_cosh", LossKind::log_cosh)
+      .value("poisson", LossKind::poisson)
+      .value("gamma", LossKind::gamma)
+      .value("tweedie", LossKind::tweedie);
+  nb::class_<LossSettings>(m, "LossSettings")
+      .def(nb::init<>())
+      .def_rw("kind", &LossSettings::kind)
+      .def_rw("parameter", &LossSettings::parameter)
+      .def_rw("refit_leaves", &LossSettings::refit_leaves);
   nb::enum_<TransformKind>(m, "TransformKind")
       .value("identity", TransformKind::identity)
       .value("diagonal", TransformKind::diagonal)
@@ -33,7 +47,9 @@ void bind_settings(nb::module_& m) {
       .def_rw("ridge", &JointSettings::ridge)
       .def_rw("weight_decay", &JointSettings::weight_decay)
       .def_rw("group_lasso", &JointSettings::group_lasso)
-      .def_rw("cosine_decay", &JointSettings::cosine_decay);
+      .def_rw("cosine_decay", &JointSettings::cosine_decay)
+      .def_rw("greedy_gates", &JointSettings::greedy_gates)
+      .def_rw("min_leaf_weight", &JointSettings::min_leaf_weight);
 }
 
 }  // namespace softboost

@@ -1,4 +1,5 @@
-// Linear models from moments: regularisation paths, a step of recursive least squares, and a linear solve.
+// Linear models from moments: regularisation paths, a step of recursive least squares, a linear solve; and constants
+// that minimise a loss.
 #include "bindings.hpp"
 
 namespace softboost {
@@ -52,6 +53,18 @@ void bind_solvers(nb::module_& m) {
         return nb::make_tuple(array(std::move(gain), {basis.size()}), variance);
       },
       "covariance"_a.noconvert(), "basis"_a.noconvert(), "gap"_a);
+  m.def(
+      "loss_intercepts",
+      [](const LossSettings& loss, In2<double> y, std::optional<In1<double>> weight) {
+        std::vector<double> out(y.shape(0));
+        {
+          nb::gil_scoped_release release;
+          for (size_t k = 0; k < out.size(); ++k)
+            out[k] = current_table->loss_intercept(loss, y.data() + k * y.shape(1), pointer(weight), size(y.shape(1)));
+        }
+        return array(std::move(out), {y.shape(0)});
+      },
+      "loss"_a, "y"_a.noconvert(), "weight"_a.noconvert().none());
   m.def(
       "solve_with_inverse",
       [](In2<double> gram, In1<double> cross) {

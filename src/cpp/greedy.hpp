@@ -5,14 +5,16 @@
 #include <limits>
 
 #include "grow.hpp"
+#include "refit.hpp"
 #include "soft_tree.hpp"
 #include "solve.hpp"
 
 namespace softboost {
 namespace SB_ISA {
 
-constexpr int64_t kMaxBasis = 1024;    // maximum number of coefficients of the leaves of one tree
-constexpr double kClosedGate = -64.0;  // logit of a node without a split: all but 1e-28 goes left
+constexpr int64_t kMaxBasis = 1024;       // maximum number of coefficients of the leaves of one tree
+constexpr int64_t kKeptValues = 1 << 17;  // of the basis functions of all rows, which are computed once if they are few
+constexpr double kClosedGate = -64.0;     // logit of a node without a split: all but 1e-28 goes left
 
 template <typename T>
 class GreedyFitter {
@@ -21,7 +23,7 @@ class GreedyFitter {
                const GreedySettings& options, int n_threads, Interrupt* interrupt)
       : x_(columns), binned_(binned), weight_(weight), n_(binned.n_samples), n_columns_(binned.n_columns),
         n_outputs_(n_outputs), options_(options), n_threads_(n_threads), interrupt_(interrupt),
-        grower_(binned, n_outputs, options.depth, n_threads, interrupt) {
+        grower_(binned, weight, n_outputs, options.depth, n_threads, interrupt) {
     if (weight_) {
       root_weight_.resize(static_cast<size_t>(n_));
       for (int64_t i = 0; i < n_; ++i) root_weight_[i] = std::sqrt(weight_[i]);
@@ -34,40 +36,48 @@ class GreedyFitter {
     result.gain.assign(static_cast<size_t>(n_columns_), 0.0);
     if (options_.n_extra_columns > 0 || options_.detrended_candidate) rank_columns();
 
+    if (options_.detrended_candidate) detrend(std::min<int64_t>(4, n_columns_));
+    grower_.begin(target, options_.detrended_candidate ? detrended_.data() : nullptr);
     std::vector<Candidate> candidates;
-    add_candidates(grower_.grow(target, weight_, options_.depth, options_.min_leaf_weight), candidates);
-    if (options_.detrended_candidate) {
-      detrend(std::min<int64_t>(4, n_columns_));
-      add_candidates(grower_.grow(detrended_.data(), weight_, options_.depth, options_.min_leaf_weight), candidates);
-    }
-    const Candidate* best = &candidates[0];
-    double best_sharpness = options_.sharpness[0], best_ridge = options_.ridge[0];
-    double best_error = std::numeric_limits<double>::infinity();
+    for (int which = 0; which < (options_.detrended_candidate ? 2 : 1); ++which)
+      add_candidates(grower_.grow(which, options_.depth, options_.min_leaf_weight), candidates);
+    const std::vector<double>&sharpness = options_.sharpness, &ridge = options_.ridge;
     const int64_t n_selection = std::min(n_, options_.n_selection_rows);
-    const bool choose = candidates.size() > 1 || options_.sharpness.size() > 1 || options_.ridge.size() > 1;
+    const bool choose = candidates.size() > 1 || sharpness.size() > 1 || ridge.size() > 1;
+    best_ = {&candidates[0], sharpness[0], ridge[0]};
+    best_error_ = std::numeric_limits<double>::infinity();
     if (choose) {
-      for (const Candidate& candidate : candidates)
-        for (double sharpness : options_.sharpness) {
-          if (interrupted(interrupt_)) return result;
-          gram(candidate, sharpness, n_selection);
-          try_ridge(candidate, sharpness, options_.ridge[0], n_selection, best, best_sharpness, best_ridge, best_error);
-        }
-      if (options_.ridge.size() > 1) {
-        const Candidate* winner = best;
-        const double sharpness = best_sharpness;
-        gram(*winner, sharpness, n_selection);
-        for (size_t j = 1; j < options_.ridge.size(); ++j)
-          try_ridge(*winner, sharpness, options_.ridge[j], n_selection, best, best_sharpness, best_ridge, best_error);
-      }
+      // one after the other: the splits at a middle sharpness, the sharpness of the best, the splits once more at
+      // that sharpness, and the ridge penalty
+      const double middle = sharpness[(sharpness.size() - 1) / 2];
+      try_splits(candidates, nullptr, middle, n_selection);
+      const Candidate* first = best_.candidate;
+      for (double slope : sharpness)
+        if (slope != middle) try_shape({first, slope, ridge[0]}, n_selection);
+      if (best_.sharpness != middle) try_splits(candidates, first, best_.sharpness, n_selection);
+      if (interrupted(interrupt_)) return result;
+      const Candidate* winner = best_.candidate;
+      for (size_t k = 1; k < ridge.size(); ++k) try_ridge({winner, best_.sharpness, ridge[k]}, n_selection);
     }
-    gram(*best, best_sharpness, n_);
-    solve(*best, best_ridge);
+    if (!choose || n_selection < n_) {
+      gram(best_, n_, kept_);
+      solve(best_, kept_, kept_.coefficients);
+    }
     if (interrupted(interrupt_)) return result;
-    write(*best, best_sharpness, result);
-    result.sharpness = best_sharpness;
-    result.ridge = best_ridge;
-    result.leave_one_out = choose ? best_error : std::numeric_limits<double>::quiet_NaN();
+    write(*best_.candidate, best_.sharpness, result);
+    result.sharpness = best_.sharpness;
+    result.ridge = best_.ridge;
+    result.leave_one_out = choose ? best_error_ : std::numeric_limits<double>::quiet_NaN();
     return result;
+  }
+
+  // Refits the leaves of a tree of this fitter to a loss.
+  void refit(LeafRefitter<T>& refitter, const T* y, const T* raw, TreeArrays<T>& tree) const {
+    const std::vector<T> z = used_columns(tree.columns);
+    refitter.refit(
+        {tree.depth, static_cast<int64_t>(tree.columns.size()), n_outputs_, tree.gate_weights.data(),
+         tree.gate_bias.data(), tree.leaf_values.data(), options_.linear_leaves ? tree.leaf_weights.data() : nullptr},
+        z.data(), y, raw, tree.output.data());
   }
 
  private:
@@ -80,8 +90,20 @@ class GreedyFitter {
     int64_t n_basis_columns;       // the leaves are linear in the first of `columns`
   };
 
+  struct Shape {
+    const Candidate* candidate;
+    double sharpness, ridge;
+  };
+
   struct Block {
-    std::vector<T> right, left, memberships, basis, target;
+    std::vector<T> right, left, memberships, basis, target, buffer;
+  };
+
+  // Moments of the basis functions of a shape, and the coefficients of its leaves.
+  struct Fit {
+    std::vector<double> moments;  // Gram matrix (n_basis, n_basis), lower triangle, then cross products
+    std::vector<double> coefficients;
+    std::vector<Block> blocks;  // of all rows if they are few, else empty
   };
 
   T root_weight(int64_t i) const { return weight_ ? root_weight_[i] : T(1); }
@@ -121,12 +143,13 @@ class GreedyFitter {
     linear.depth = 0;
     linear.columns.assign(ranked_.begin(), ranked_.begin() + k);
     linear.n_basis_columns = k;
-    gram(linear, 1.0, n_);
-    solve(linear, 1.0);
+    const Shape shape{&linear, 1.0, 1.0};
+    gram(shape, n_, trial_);
+    solve(shape, trial_, trial_.coefficients);
     detrended_.resize(static_cast<size_t>(n_outputs_ * n_));
     for (int64_t o = 0; o < n_outputs_; ++o) {
       T* out = detrended_.data() + o * n_;
-      const double* g = coefficients_.data() + o * (1 + k);
+      const double* g = trial_.coefficients.data() + o * (1 + k);
       for (int64_t i = 0; i < n_; ++i) out[i] = target_[o * n_ + i] - static_cast<T>(g[0]);
       for (int64_t a = 0; a < k; ++a) axpy(static_cast<T>(-g[1 + a]), x_ + linear.columns[a] * n_, out, n_);
     }
@@ -210,68 +233,90 @@ class GreedyFitter {
     }
   }
 
-  // gram_ and cross_ of the first n_rows rows; keeps the block if there is only one
-  void gram(const Candidate& c, double sharpness, int64_t n_rows) {
+  // moments of the first n_rows rows; keeps the blocks if they are small
+  void gram(const Shape& shape, int64_t n_rows, Fit& fit) {
+    const Candidate& c = *shape.candidate;
     const int64_t p = n_basis(c), n_blocks = block_count(n_rows), size = p * p + n_outputs_ * p;
-    partial_.assign(static_cast<size_t>(size * n_blocks), 0.0);
-    auto accumulate = [&](int64_t b, Block& block) {
-      const int64_t begin = b * kBlockRows, n = std::min(kBlockRows, n_rows - begin);
-      fill_block(c, sharpness, begin, n, block);
-      double* g = partial_.data() + b * size;
+    fit.moments.assign(static_cast<size_t>(size * n_blocks), 0.0);
+    const bool keep = p * n_rows <= kKeptValues;
+    fit.blocks.resize(static_cast<size_t>(keep ? n_blocks : 0));
+    each_block(n_rows, fit, [&](int64_t b, int64_t n, Block& block) {
+      fill_block(c, shape.sharpness, b * kBlockRows, n, block);
+      double* g = fit.moments.data() + b * size;
       accumulate_gram(block.basis.data(), block.target.data(), p, n_outputs_, round_up(n, 16), n, g, g + p * p);
-    };
-    if (n_blocks == 1) {
-      accumulate(0, block_);
-    } else {
-      parallel_for(
-          n_blocks, n_threads_,
-          [&](int64_t b) {
-            Block block;
-            accumulate(b, block);
-          },
-          interrupt_);
-      for (int64_t b = 1; b < n_blocks; ++b)
-        for (int64_t j = 0; j < size; ++j) partial_[j] += partial_[b * size + j];
-    }
+    });
+    for (int64_t b = 1; b < n_blocks; ++b)
+      for (int64_t j = 0; j < size; ++j) fit.moments[j] += fit.moments[b * size + j];
   }
 
-  void solve(const Candidate& c, double ridge) {
-    const int64_t p = n_basis(c);
-    cholesky_.compute(partial_.data(), p, ridge, interrupt_);
-    coefficients_.resize(static_cast<size_t>(n_outputs_ * p));
+  // Calls work(b, n, block) for each block of n rows, with its kept block or scratch memory.
+  template <typename Work>
+  void each_block(int64_t n_rows, Fit& fit, Work work) {
+    parallel_for(
+        block_count(n_rows), n_threads_,
+        [&](int64_t b) {
+          Block scratch;
+          work(b, std::min(kBlockRows, n_rows - b * kBlockRows), fit.blocks.empty() ? scratch : fit.blocks[b]);
+        },
+        interrupt_);
+  }
+
+  void solve(const Shape& shape, const Fit& fit, std::vector<double>& coefficients) {
+    const int64_t p = n_basis(*shape.candidate);
+    cholesky_.compute(fit.moments.data(), p, shape.ridge, interrupt_);
+    coefficients.resize(static_cast<size_t>(n_outputs_ * p));
     for (int64_t o = 0; o < n_outputs_; ++o)
-      cholesky_.solve(partial_.data() + p * p + o * p, coefficients_.data() + o * p);
+      cholesky_.solve(fit.moments.data() + p * p + o * p, coefficients.data() + o * p);
   }
 
-  void try_ridge(const Candidate& c, double sharpness, double ridge, int64_t n_rows, const Candidate*& best,
-                 double& best_sharpness, double& best_ridge, double& best_error) {
-    solve(c, ridge);
+  // leave-one-out error of a shape with the moments of `fit`; also gives its coefficients
+  double error_of(const Shape& shape, int64_t n_rows, Fit& fit, std::vector<double>& coefficients) {
+    solve(shape, fit, coefficients);
     cholesky_.invert();
-    const int64_t n_blocks = block_count(n_rows);
-    errors_.assign(static_cast<size_t>(n_blocks), 0.0);
-    auto measure = [&](int64_t b, Block& block, std::vector<T>& buffer) {
-      const int64_t begin = b * kBlockRows, n = std::min(kBlockRows, n_rows - begin);
-      errors_[b] = leave_one_out(block.basis.data(), block.target.data(), weight_ ? weight_ + begin : nullptr,
-                                 cholesky_, coefficients_.data(), n_basis(c), n_outputs_, round_up(n, 16), n, buffer);
-    };
-    if (n_blocks == 1) {
-      measure(0, block_, buffer_);
-    } else {
-      parallel_for(n_blocks, n_threads_, [&](int64_t b) {
-        Block block;
-        std::vector<T> buffer;
-        fill_block(c, sharpness, b * kBlockRows, std::min(kBlockRows, n_rows - b * kBlockRows), block);
-        measure(b, block, buffer);
-      });
-    }
+    const Candidate& c = *shape.candidate;
+    errors_.assign(static_cast<size_t>(block_count(n_rows)), 0.0);
+    each_block(n_rows, fit, [&](int64_t b, int64_t n, Block& block) {
+      const int64_t begin = b * kBlockRows;
+      if (fit.blocks.empty()) fill_block(c, shape.sharpness, begin, n, block);
+      errors_[b] =
+          leave_one_out(block.basis.data(), block.target.data(), weight_ ? weight_ + begin : nullptr, cholesky_,
+                        coefficients.data(), n_basis(c), n_outputs_, round_up(n, 16), n, block.buffer);
+    });
     double error = 0;
     for (double e : errors_) error += e;
-    if (error < best_error * (1 - 1e-9) || best_error == std::numeric_limits<double>::infinity()) {
-      best = &c;
-      best_sharpness = sharpness;
-      best_ridge = ridge;
-      best_error = error;
-    }
+    return error;
+  }
+
+  bool is_better(const Shape& shape, double error) {
+    if (!(error < best_error_ * (1 - 1e-9)) && best_error_ != std::numeric_limits<double>::infinity()) return false;
+    best_ = shape;
+    best_error_ = error;
+    return true;
+  }
+
+  void try_splits(const std::vector<Candidate>& candidates, const Candidate* known, double sharpness, int64_t n_rows) {
+    for (const Candidate& candidate : candidates)
+      if (&candidate != known && !interrupted(interrupt_))
+        try_shape({&candidate, sharpness, options_.ridge[0]}, n_rows);
+  }
+
+  void try_shape(const Shape& shape, int64_t n_rows) {
+    gram(shape, n_rows, trial_);
+    if (is_better(shape, error_of(shape, n_rows, trial_, trial_.coefficients))) std::swap(trial_, kept_);
+  }
+
+  // another penalty for the best shape, which has the same moments
+  void try_ridge(const Shape& shape, int64_t n_rows) {
+    if (is_better(shape, error_of(shape, n_rows, kept_, trial_.coefficients)))
+      std::swap(trial_.coefficients, kept_.coefficients);
+  }
+
+  // the few columns of a tree, so that the tree is dense on them
+  std::vector<T> used_columns(const std::vector<int32_t>& columns) const {
+    std::vector<T> z;
+    z.reserve(columns.size() * static_cast<size_t>(n_));
+    for (int32_t j : columns) z.insert(z.end(), x_ + j * n_, x_ + (j + 1) * n_);
+    return z;
   }
 
   void write(const Candidate& c, double sharpness, TreeArrays<T>& result) {
@@ -293,15 +338,13 @@ class GreedyFitter {
     if (options_.linear_leaves) result.leaf_weights.resize(static_cast<size_t>(n_leaves * n_outputs_ * n_used));
     for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
       for (int64_t o = 0; o < n_outputs_; ++o) {
-        const double* g = coefficients_.data() + o * p + leaf * per_leaf;
+        const double* g = kept_.coefficients.data() + o * p + leaf * per_leaf;
         result.leaf_values[leaf * n_outputs_ + o] = static_cast<T>(g[0]);
         for (int64_t a = 0; a < c.n_basis_columns; ++a)
           result.leaf_weights[(leaf * n_outputs_ + o) * n_used + a] = static_cast<T>(g[1 + a]);
       }
     result.output.resize(static_cast<size_t>(n_outputs_ * n_));
-    // gather the few columns of this tree into z, so that the tree is dense on z
-    std::vector<T> z(static_cast<size_t>(n_used * n_));
-    for (int64_t a = 0; a < n_used; ++a) std::copy_n(x_ + c.columns[a] * n_, n_, z.data() + a * n_);
+    const std::vector<T> z = used_columns(c.columns);
     const TreeView<const T> tree{c.depth,
                                  n_used,
                                  n_outputs_,
@@ -321,25 +364,29 @@ class GreedyFitter {
   Interrupt* interrupt_;
   TreeGrower<T> grower_;
   const T* target_ = nullptr;
-  std::vector<T> root_weight_, detrended_, buffer_;
+  std::vector<T> root_weight_, detrended_;
   std::vector<int32_t> ranked_;
-  std::vector<double> partial_, coefficients_, errors_;
+  std::vector<double> errors_;
   Cholesky cholesky_;
-  Block block_;
+  Shape best_{};
+  double best_error_ = 0;
+  Fit trial_, kept_;
 };
 
-// Algorithm 1 for squared error without a transform: each tree is fitted to the residual. The prediction, initially
-// y_hat_0, is updated in place. Each operation is a separate loop, so that the compiler does not contract operations
-// and the result is bitwise identical to the loop in NumPy.
+// Algorithm 1 without a transform: each tree is fitted to the negative gradient of the loss, and its leaves to the
+// loss. The prediction, initially y_hat_0, is updated in place. Each operation is a separate loop, so that the compiler
+// does not contract operations and the result is bitwise identical to the loop in Python.
 template <typename T>
-std::vector<TreeArrays<T>> boost_greedy(GreedyFitter<T>& fitter, const T* y, int64_t size, int n_rounds,
-                                        T learning_rate, T* prediction) {
+std::vector<TreeArrays<T>> boost_greedy(GreedyFitter<T>& fitter, LeafRefitter<T>& refitter, const LossSettings& loss,
+                                        const T* y, int64_t size, int n_rounds, T learning_rate, T* prediction) {
   std::vector<TreeArrays<T>> trees;
   std::vector<T> residual(static_cast<size_t>(size));
   for (int round = 0; round < n_rounds; ++round) {
-    for (int64_t i = 0; i < size; ++i) residual[i] = y[i] - prediction[i];
+    refitter.loss().gradient(y, prediction, residual.data());
+    for (T& value : residual) value = -value;
     TreeArrays<T> tree = fitter.fit(residual.data());
     if (tree.output.empty()) break;  // interrupted
+    if (loss.refit_leaves) fitter.refit(refitter, y, prediction, tree);
     for (T& value : tree.output) value *= learning_rate;
     for (int64_t i = 0; i < size; ++i) prediction[i] += tree.output[i];
     std::vector<T>().swap(tree.output);  // with many rows and rounds, outputs would take most of the memory

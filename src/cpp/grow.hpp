@@ -1,139 +1,10 @@
 // Greedy growth of a hard tree of fixed depth on binned columns, which gives the initial gates of a soft tree.
 #pragma once
 
-#include "parallel.hpp"
-#include "types.hpp"
+#include "bins.hpp"
 
 namespace softboost {
 namespace SB_ISA {
-
-constexpr int64_t kQuantileRows = 8192;  // with more rows, quantiles are those of a sample of this size
-
-// The values of a column, or a sample of them, in ascending order; a row of weight 2 counts as two rows.
-template <typename T>
-struct SortedValues {
-  std::vector<T> value;
-  std::vector<double> cumulated;  // weight up to and including each value; empty without weights
-  std::vector<int64_t> order;
-
-  void take(const T* values, const T* weight, int64_t n) {
-    value.resize(static_cast<size_t>(n));
-    cumulated.clear();
-    if (!weight) {
-      std::copy_n(values, n, value.begin());
-      std::sort(value.begin(), value.end());
-      return;
-    }
-    order.resize(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return values[a] < values[b]; });
-    double total = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      value[i] = values[order[i]];
-      cumulated.push_back(total += static_cast<double>(weight[order[i]]));
-    }
-  }
-
-  // kQuantileRows rows, evenly spaced
-  void take_sample(const T* values, const T* weight, int64_t n) {
-    value.resize(static_cast<size_t>(kQuantileRows));
-    cumulated.clear();
-    double total = 0, until = weight ? static_cast<double>(weight[0]) : 0;
-    if (weight)
-      for (int64_t i = 0; i < n; ++i) total += static_cast<double>(weight[i]);
-    for (int64_t i = 0, row = 0; i < kQuantileRows; ++i) {
-      if (weight) {
-        const double place = std::floor(static_cast<double>(i) * total / kQuantileRows);
-        while (until <= place && row + 1 < n) until += static_cast<double>(weight[++row]);
-      } else {
-        row = i * n / kQuantileRows;
-      }
-      value[i] = values[row];
-    }
-    std::sort(value.begin(), value.end());
-  }
-
-  double total() const { return cumulated.empty() ? static_cast<double>(value.size()) : std::floor(cumulated.back()); }
-
-  // the value at a place in the list of values in which each is repeated by its weight
-  T at(double place) const {
-    if (cumulated.empty()) return value[static_cast<size_t>(place)];
-    const auto found = std::upper_bound(cumulated.begin(), cumulated.end() - 1, place);
-    return value[static_cast<size_t>(found - cumulated.begin())];
-  }
-};
-
-// Thresholds of one column: midpoints between neighbouring distinct values, or quantiles if there are too many values.
-// Returns their number.
-template <typename T>
-int64_t find_thresholds(const SortedValues<T>& sorted, int64_t max_bins, bool sample, T* threshold) {
-  const std::vector<T>& value = sorted.value;
-  const size_t n = value.size();
-  int64_t n_distinct = 1, n_cuts = 0;
-  for (size_t i = 1; i < n; ++i) n_distinct += value[i] > value[i - 1];
-  auto midpoint = [](T a, T b) {
-    const T middle = a / 2 + b / 2;
-    return middle > a && middle < b ? middle : a;
-  };
-  if (n_distinct <= max_bins) {
-    if (sample) return -1;  // there may be few enough distinct values for one bin each
-    for (size_t i = 1; i < n; ++i)
-      if (value[i] > value[i - 1]) threshold[n_cuts++] = midpoint(value[i - 1], value[i]);
-    return n_cuts;
-  }
-  for (int64_t b = 1; b < max_bins; ++b) {
-    const double rank = std::floor(static_cast<double>(b) * sorted.total() / static_cast<double>(max_bins));
-    const T cut = midpoint(sorted.at(rank - 1), sorted.at(rank));
-    if (cut < value[n - 1] && (n_cuts == 0 || cut > threshold[n_cuts - 1])) threshold[n_cuts++] = cut;
-  }
-  return n_cuts;
-}
-
-template <typename T>
-void bin_column(const T* values, const T* weight, int64_t n, int64_t max_bins, uint8_t* bins, int32_t* count,
-                T* threshold, SortedValues<T>& sorted) {
-  int64_t n_cuts = -1;
-  if (n > kQuantileRows) {
-    sorted.take_sample(values, weight, n);
-    n_cuts = find_thresholds(sorted, max_bins, true, threshold);
-  }
-  if (n_cuts < 0) {
-    sorted.take(values, weight, n);
-    n_cuts = find_thresholds(sorted, max_bins, false, threshold);
-  }
-  *count = static_cast<int32_t>(n_cuts + 1);
-  for (int64_t b = n_cuts; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
-  // bin = number of thresholds below the value, by branch-free bisection; the last of the 256 is never below
-  for (int64_t i = 0; i < n; ++i) {
-    const T value = values[i];
-    int64_t bin = 0;
-    for (int64_t half = kMaxBins / 2; half > 0; half /= 2) bin += threshold[bin + half - 1] < value ? half : 0;
-    bins[i] = static_cast<uint8_t>(bin);
-  }
-}
-
-// order: the rows by bin, and within a bin in their original order
-inline void sort_by_bin(const uint8_t* bins, int64_t n, int32_t* order) {
-  int32_t first[kMaxBins + 1] = {};
-  for (int64_t i = 0; i < n; ++i) ++first[bins[i] + 1];
-  for (int64_t b = 0; b < kMaxBins; ++b) first[b + 1] += first[b];
-  for (int64_t i = 0; i < n; ++i) order[first[bins[i]]++] = static_cast<int32_t>(i);
-}
-
-// `weight` (n_samples,) and `order` (n_columns, n_samples) may be null.
-template <typename T>
-void bin_columns(const T* columns, const T* weight, int64_t n_columns, int64_t n_samples, int64_t max_bins,
-                 int n_threads, Interrupt* interrupt, uint8_t* bins, int32_t* count, T* threshold, int32_t* order) {
-  parallel_for(
-      n_columns, n_threads,
-      [&](int64_t j) {
-        SortedValues<T> sorted;
-        bin_column(columns + j * n_samples, weight, n_samples, max_bins, bins + j * n_samples, count + j,
-                   threshold + j * kMaxBins, sorted);
-        if (order) sort_by_bin(bins + j * n_samples, n_samples, order + j * n_samples);
-      },
-      interrupt);
-}
 
 // A complete hard tree in heap order; a node without a split has column -1 and sends every row left.
 struct SplitTree {
@@ -148,18 +19,55 @@ struct Split {
   int32_t bin = 0;
 };
 
+constexpr int64_t kMaxDifferences = 4;  // nodes of a level whose sums are stored, so that a child is a difference
+
 // Level-wise growth by squared-error gain. target is (n_outputs, n_samples); weight may be null.
 // Gains within a relative difference of 1e-9 count as equal, and the first column and bin win. Otherwise the last bit
 // of a sum would decide, and reordering the rows would change the tree.
+//
+// Splits are searched in running sums over the bins. With one output and without weights, which is the usual case, the
+// sums of the root are computed for two targets at a time, and with many rows those of the larger child of each split
+// are the difference of its parent and its sibling.
 template <typename T>
 class TreeGrower {
  public:
-  TreeGrower(const BinnedColumns<T>& data, int64_t n_outputs, int max_depth, int n_threads, Interrupt* interrupt)
-      : data_(data), n_outputs_(n_outputs), n_threads_(n_threads), interrupt_(interrupt),
-        node_of_row_(static_cast<size_t>(data.n_samples)),
-        best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {}
+  TreeGrower(const BinnedColumns<T>& data, const T* weight, int64_t n_outputs, int max_depth, int n_threads,
+             Interrupt* interrupt)
+      : data_(data), weight_(weight), n_outputs_(n_outputs), n_threads_(n_threads), interrupt_(interrupt),
+        plain_(n_outputs == 1 && weight == nullptr), node_of_row_(static_cast<size_t>(data.n_samples)),
+        best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {
+    if (!plain_) return;
+    root_weight_.assign(static_cast<size_t>(data.n_columns * kMaxBins), 0.0);
+    root_sum_.resize(2 * root_weight_.size());
+    for (int64_t j = 0; j < data.n_columns; ++j) {
+      double* running = root_weight_.data() + j * kMaxBins;
+      for (int64_t i = 0; i < data.n_samples; ++i) running[data.bins[j * data.n_samples + i]] += 1.0;
+      double total = 0;
+      for (int64_t b = 0; b < data.count[j]; ++b) {
+        total += running[b];
+        if (running[b] > 0 || !data.order) running[b] = total;  // as in sum_root
+      }
+    }
+  }
 
-  const SplitTree& grow(const T* target, const T* weight, int depth, double min_leaf_weight) {
+  // Targets 0 and 1 of the next calls of grow; the second may be null.
+  void begin(const T* first, const T* second) {
+    targets_[0] = first;
+    targets_[1] = second;
+    if (!plain_) return;
+    const int64_t n = data_.n_samples;
+    pairs_.resize(static_cast<size_t>(2 * n));
+    for (int64_t i = 0; i < n; ++i) {
+      pairs_[2 * i] = static_cast<double>(first[i]);
+      pairs_[2 * i + 1] = second ? static_cast<double>(second[i]) : 0.0;
+    }
+    for_columns([&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j) sum_root(j);
+    });
+  }
+
+  const SplitTree& grow(int which, int depth, double min_leaf_weight) {
+    const T* target = targets_[which];
     const int64_t n_nodes = leaf_count_of(depth) - 1;
     tree_.column.assign(static_cast<size_t>(n_nodes), -1);
     tree_.bin.assign(static_cast<size_t>(n_nodes), 0);
@@ -169,23 +77,17 @@ class TreeGrower {
     for (int64_t o = 0; o < n_outputs_; ++o)
       for (int64_t i = 0; i < data_.n_samples; ++i) {
         const double r = static_cast<double>(target[o * data_.n_samples + i]);
-        total += (weight ? static_cast<double>(weight[i]) : 1.0) * r * r;
+        total += (weight_ ? static_cast<double>(weight_[i]) : 1.0) * r * r;
       }
     const double smallest_gain = 1e-10 * total;
     int64_t first_node = 0;
     for (int level = 0; level < depth; ++level) {
       const int64_t width = leaf_count_of(level);
-      if (data_.order) place_nodes(width);
-      const int64_t columns_per_block = data_.n_samples > 4096 ? 1 : data_.n_columns;
-      parallel_for(
-          block_count(data_.n_columns, columns_per_block), n_threads_,
-          [&](int64_t block) {
-            Scratch scratch(width, n_outputs_, data_.order ? data_.n_samples : 0);
-            const int64_t end = std::min((block + 1) * columns_per_block, data_.n_columns);
-            for (int64_t j = block * columns_per_block; j < end; ++j)
-              search_column(j, width, target, weight, min_leaf_weight, smallest_gain, scratch);
-          },
-          interrupt_);
+      prepare_level(which, width, level + 1 < depth);
+      for_columns([&](int64_t begin, int64_t end) {
+        Scratch scratch(width, n_outputs_, data_.order ? data_.n_samples : 0);
+        for (int64_t j = begin; j < end; ++j) search_column(j, width, target, min_leaf_weight, smallest_gain, scratch);
+      });
       for (int64_t k = 0; k < width; ++k) {
         Split best;
         for (int64_t j = 0; j < data_.n_columns; ++j) {
@@ -196,11 +98,7 @@ class TreeGrower {
         tree_.bin[first_node + k] = best.bin;
         tree_.gain[first_node + k] = best.gain;
       }
-      for (int64_t i = 0; i < data_.n_samples; ++i) {
-        const int64_t k = node_of_row_[i], node = first_node + k, j = tree_.column[node];
-        const bool goes_right = j >= 0 && data_.bins[j * data_.n_samples + i] > tree_.bin[node];
-        node_of_row_[i] = static_cast<int16_t>(2 * k + (goes_right ? 1 : 0));
-      }
+      if (level + 1 < depth) send_rows(first_node);
       first_node += width;
     }
     return tree_;
@@ -208,6 +106,78 @@ class TreeGrower {
 
  private:
   static int64_t leaf_count_of(int depth) { return int64_t{1} << depth; }
+
+  // Calls work(begin, end) for ranges of columns, each in one thread.
+  template <typename Work>
+  void for_columns(Work work) {
+    const int64_t columns_per_block = data_.n_samples > 4096 ? 1 : data_.n_columns;
+    parallel_for(
+        block_count(data_.n_columns, columns_per_block), n_threads_,
+        [&](int64_t block) {
+          work(block * columns_per_block, std::min((block + 1) * columns_per_block, data_.n_columns));
+        },
+        interrupt_);
+  }
+
+  // Moves the rows of the level that starts at first_node to the children of their nodes.
+  void send_rows(int64_t first_node) {
+    for (int64_t i = 0; i < data_.n_samples; ++i) {
+      const int64_t k = node_of_row_[i], node = first_node + k, j = tree_.column[node];
+      const bool goes_right = j >= 0 && data_.bins[j * data_.n_samples + i] > tree_.bin[node];
+      node_of_row_[i] = static_cast<int16_t>(2 * k + (goes_right ? 1 : 0));
+    }
+  }
+
+  // How the running sums of a level are computed.
+  enum class Sums { root, bins, places, histograms, differences };
+
+  void prepare_level(int which, int64_t width, bool more_follow) {
+    const int64_t n = data_.n_samples;
+    which_ = which;
+    if (plain_ && width == 1) {
+      sums_ = Sums::root;
+    } else if (data_.order) {
+      // few rows: scan them in the order of each column; with many nodes, not all thresholds apply to every node
+      const int64_t n_bins = std::min(n, kMaxBins);
+      sums_ = plain_ && (width == 2 || width == 4) && width * n_bins <= 2 * n ? Sums::bins : Sums::places;
+      if (sums_ == Sums::places)
+        place_nodes(width);
+      else
+        split_rows(width);
+    } else {
+      sums_ = plain_ && width <= kMaxDifferences ? Sums::differences : Sums::histograms;
+      if (sums_ == Sums::differences) list_small_children(width);
+    }
+    keeps_ = sums_ == Sums::differences && more_follow && 2 * width <= kMaxDifferences;
+    if (keeps_) stored_.resize(static_cast<size_t>(data_.n_columns * width * 2 * kMaxBins));
+  }
+
+  // parts_ (n_samples, 2, width): the target in the column of the row's node, and a one for its weight
+  void split_rows(int64_t width) {
+    parts_.assign(static_cast<size_t>(data_.n_samples * 2 * width), 0.0);
+    for (int64_t i = 0; i < data_.n_samples; ++i) {
+      double* part = parts_.data() + i * 2 * width + node_of_row_[i];
+      part[0] = pairs_[2 * i + which_];
+      part[width] = 1.0;
+    }
+  }
+
+  // small_rows_: the rows in the smaller child of each node of the previous level
+  void list_small_children(int64_t width) {
+    const int64_t n = data_.n_samples;
+    std::vector<int64_t> count(static_cast<size_t>(width), 0);
+    for (int16_t k : node_of_row_) ++count[k];
+    for (int64_t k = 0; k < width; ++k) is_small_[k] = k % 2 == 0 ? count[k] <= count[k + 1] : count[k] < count[k - 1];
+    small_rows_.clear();
+    small_target_.clear();
+    small_node_.clear();
+    for (int64_t i = 0; i < n; ++i)
+      if (is_small_[node_of_row_[i]]) {
+        small_rows_.push_back(static_cast<int32_t>(i));
+        small_target_.push_back(pairs_[2 * i + which_]);
+        small_node_.push_back(node_of_row_[i]);
+      }
+  }
 
   // State of a node while rows are scanned in order: its sums, and the position and bin of its last threshold.
   struct Walk {
@@ -227,7 +197,7 @@ class TreeGrower {
     Scratch(int64_t width, int64_t n_outputs, int64_t n_sorted)
         : histogram(static_cast<size_t>(n_sorted > 0 ? 0 : width * kMaxBins * (1 + n_outputs))),
           length(std::max(n_sorted, kMaxBins)) {
-      running.resize(static_cast<size_t>((1 + n_outputs) * length));
+      running.resize(static_cast<size_t>(std::max((1 + n_outputs) * length, 2 * kMaxDifferences * kMaxBins)));
       gain.resize(static_cast<size_t>(length));
       bin.resize(static_cast<size_t>(length));
       last.resize(static_cast<size_t>(width));
@@ -235,33 +205,139 @@ class TreeGrower {
   };
 
   // Best split of each of the level's `width` nodes on column j.
-  void search_column(int64_t j, int64_t width, const T* target, const T* weight, double min_leaf_weight,
-                     double smallest_gain, Scratch& scratch) {
-    if (data_.order) {
-      walk_sorted(j, width, target, weight, scratch);
-    } else {
-      fill_histogram(j, width, target, weight, scratch);
-    }
+  void search_column(int64_t j, int64_t width, const T* target, double min_leaf_weight, double smallest_gain,
+                     Scratch& scratch) {
     const int64_t n_bins = data_.count[j];
+    double* by_node = keeps_ ? stored_.data() + j * width * 2 * kMaxBins : scratch.running.data();
+    if (sums_ == Sums::bins)
+      width == 2 ? walk_bins<2>(j, by_node) : walk_bins<4>(j, by_node);
+    else if (sums_ == Sums::places)
+      walk_sorted(j, width, target, scratch);
+    else if (sums_ == Sums::differences)
+      subtract(j, width, by_node, scratch);
+    else if (sums_ == Sums::histograms)
+      fill_histogram(j, width, target, scratch);
     for (int64_t k = 0; k < width; ++k) {
-      const int64_t first = data_.order ? first_of_node_[k] : 0;
-      const int64_t end = data_.order ? scratch.last[k] : n_bins;
-      if (!data_.order) sum_up(scratch.histogram.data() + k * n_bins * (1 + n_outputs_), n_bins, scratch);
-      Split best = scan(first, end - first, min_leaf_weight, smallest_gain, scratch);
+      const double *weight = by_node + k * 2 * kMaxBins, *sums = weight + kMaxBins;
+      int64_t first = 0, n_thresholds = n_bins, stride = kMaxBins;
+      if (sums_ == Sums::root) {
+        weight = root_weight_.data() + j * kMaxBins;
+        sums = root_sum(j, which_);
+      } else if (sums_ == Sums::places) {
+        first = first_of_node_[k];
+        n_thresholds = scratch.last[k] - first;
+      } else if (sums_ == Sums::histograms) {
+        sum_up(scratch.histogram.data() + k * n_bins * (1 + n_outputs_), n_bins, scratch);
+      }
+      if (sums_ == Sums::places || sums_ == Sums::histograms) {
+        weight = scratch.running.data() + first;
+        stride = scratch.length;
+        sums = weight + stride;
+      }
+      Split best = scan(weight, sums, stride, n_thresholds, min_leaf_weight, smallest_gain, scratch.gain.data());
       if (best.gain > 0) {
         best.column = static_cast<int32_t>(j);
-        if (data_.order) best.bin = scratch.bin[first + best.bin];
+        if (sums_ == Sums::places) best.bin = scratch.bin[first + best.bin];
       }
       best_[static_cast<size_t>(j * width + k)] = best;
     }
   }
 
-  void fill_histogram(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
+  double* root_sum(int64_t j, int which) { return root_sum_.data() + (which * data_.n_columns + j) * kMaxBins; }
+
+  // Running sums of both targets over the bins of column j in the root. If rows are scanned in order, bins without rows
+  // keep zeros.
+  void sum_root(int64_t j) {
+    const int64_t n = data_.n_samples, n_bins = data_.count[j];
+    const uint8_t* SB_RESTRICT bins = data_.bins + j * n;
+    const double* SB_RESTRICT pairs = pairs_.data();
+    double* SB_RESTRICT first = root_sum(j, 0);
+    double* SB_RESTRICT second = root_sum(j, 1);
+    double sum = 0, other = 0;
+    if (data_.order) {
+      const int32_t* SB_RESTRICT order = data_.order + j * n;
+      std::fill_n(first, n_bins, 0.0);
+      std::fill_n(second, n_bins, 0.0);
+      for (int64_t r = 0; r < n; ++r) {
+        const int64_t i = order[r], b = bins[i];
+        first[b] = sum += pairs[2 * i];
+        second[b] = other += pairs[2 * i + 1];
+      }
+      return;
+    }
+    double cells[2 * kMaxBins] = {};
+    for (int64_t i = 0; i < n; ++i) {
+      double* cell = cells + 2 * bins[i];
+      cell[0] += pairs[2 * i];
+      cell[1] += pairs[2 * i + 1];
+    }
+    for (int64_t b = 0; b < n_bins; ++b) {
+      first[b] = sum += cells[2 * b];
+      second[b] = other += cells[2 * b + 1];
+    }
+  }
+
+  // Running sums of W nodes over the bins, out (W, 2, kMaxBins): weight and target. Bins without rows keep weight zero,
+  // which no leaf may have.
+  template <int W>
+  void walk_bins(int64_t j, double* SB_RESTRICT out) const {
+    const int64_t n = data_.n_samples;
+    const uint8_t* SB_RESTRICT bins = data_.bins + j * n;
+    const int32_t* SB_RESTRICT order = data_.order + j * n;
+    const double* SB_RESTRICT parts = parts_.data();
+    for (int k = 0; k < W; ++k) std::fill_n(out + k * 2 * kMaxBins, data_.count[j], 0.0);
+    double weight[W] = {}, sum[W] = {};
+    for (int64_t r = 0; r < n; ++r) {
+      const int64_t i = order[r];
+      const double* part = parts + i * 2 * W;
+      double* to = out + bins[i];
+      for (int k = 0; k < W; ++k) {
+        to[k * 2 * kMaxBins + kMaxBins] = sum[k] += part[k];
+        to[k * 2 * kMaxBins] = weight[k] += part[W + k];
+      }
+    }
+  }
+
+  // The same for any number of rows: sums of the smaller child of each parent, and the difference for its sibling.
+  void subtract(int64_t j, int64_t width, double* out, Scratch& scratch) {
+    const int64_t n_bins = data_.count[j], n_small = static_cast<int64_t>(small_rows_.size());
+    const uint8_t* SB_RESTRICT bins = data_.bins + j * data_.n_samples;
+    const int32_t* SB_RESTRICT rows = small_rows_.data();
+    double* SB_RESTRICT histogram = scratch.histogram.data();
+    std::fill_n(histogram, width * n_bins * 2, 0.0);
+    for (int64_t r = 0; r < n_small; ++r) {
+      double* h = histogram + (small_node_[r] * n_bins + bins[rows[r]]) * 2;
+      h[0] += 1.0;
+      h[1] += small_target_[r];
+    }
+    for (int64_t parent = 0; parent < width / 2; ++parent) {
+      const int64_t small = 2 * parent + (is_small_[2 * parent] ? 0 : 1), large = 4 * parent + 1 - small;
+      const double *weight = root_weight_.data() + j * kMaxBins, *sums = root_sum(j, which_);
+      if (width > 2) {
+        weight = stored_.data() + (j * (width / 2) + parent) * 2 * kMaxBins;
+        sums = weight + kMaxBins;
+      }
+      const double* cells = histogram + small * n_bins * 2;
+      double *to = out + small * 2 * kMaxBins, *sibling = out + large * 2 * kMaxBins;
+      double w = 0, s = 0;
+      for (int64_t b = 0; b < n_bins; ++b) {
+        to[b] = w += cells[2 * b];
+        to[kMaxBins + b] = s += cells[2 * b + 1];
+      }
+      SB_SIMD
+      for (int64_t b = 0; b < n_bins; ++b) {
+        sibling[b] = weight[b] - to[b];
+        sibling[kMaxBins + b] = sums[b] - to[kMaxBins + b];
+      }
+    }
+  }
+
+  void fill_histogram(int64_t j, int64_t width, const T* target, Scratch& scratch) const {
     const int64_t n = data_.n_samples, n_bins = data_.count[j], cell = 1 + n_outputs_;
     const uint8_t* bins = data_.bins + j * n;
     double* histogram = scratch.histogram.data();
     std::fill_n(histogram, width * n_bins * cell, 0.0);
-    if (n_outputs_ == 1 && weight == nullptr) {
+    if (plain_) {
       for (int64_t i = 0; i < n; ++i) {
         double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * 2;
         h[0] += 1.0;
@@ -271,7 +347,7 @@ class TreeGrower {
     }
     for (int64_t i = 0; i < n; ++i) {
       double* h = histogram + (node_of_row_[i] * n_bins + bins[i]) * cell;
-      const double w = weight ? static_cast<double>(weight[i]) : 1.0;
+      const double w = weight_ ? static_cast<double>(weight_[i]) : 1.0;
       h[0] += w;
       for (int64_t o = 0; o < n_outputs_; ++o) h[1 + o] += w * static_cast<double>(target[o * n + i]);
     }
@@ -296,11 +372,11 @@ class TreeGrower {
   }
 
   // The same without histograms, for few rows: scan the rows in the order of the column and add each to its node.
-  void walk_sorted(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
+  void walk_sorted(int64_t j, int64_t width, const T* target, Scratch& scratch) const {
     if (n_outputs_ > 1) {
-      walk<false>(j, width, target, weight, scratch);
-    } else if (weight) {
-      walk<true>(j, width, target, weight, scratch);
+      walk<false>(j, width, target, scratch);
+    } else if (weight_) {
+      walk<true>(j, width, target, scratch);
     } else {
       walk_plain(j, width, target, scratch);
     }
@@ -344,7 +420,7 @@ class TreeGrower {
   }
 
   template <bool single>
-  void walk(int64_t j, int64_t width, const T* target, const T* weight, Scratch& scratch) const {
+  void walk(int64_t j, int64_t width, const T* target, Scratch& scratch) const {
     const int64_t n = data_.n_samples, n_outputs = single ? 1 : n_outputs_;
     const uint8_t* bins = data_.bins + j * n;
     const int32_t* order = data_.order + j * n;
@@ -355,7 +431,7 @@ class TreeGrower {
       const int64_t i = order[r], k = node_of_row_[i];
       Walk& node = scratch.nodes[k];
       const int32_t b = bins[i];
-      const double w = weight ? static_cast<double>(weight[i]) : 1.0;
+      const double w = weight_ ? static_cast<double>(weight_[i]) : 1.0;
       node.place += node.bin != b;
       node.bin = b;
       running[node.place] = node.weight += w;
@@ -368,18 +444,16 @@ class TreeGrower {
   }
 
   // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
-  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. `bin` of the result is relative to `first`.
-  Split scan(int64_t first, int64_t n_thresholds, double min_leaf_weight, double smallest_gain,
-             Scratch& scratch) const {
+  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. The sums of outputs are `stride` apart.
+  Split scan(const double* SB_RESTRICT weight, const double* SB_RESTRICT sums, int64_t stride, int64_t n_thresholds,
+             double min_leaf_weight, double smallest_gain, double* SB_RESTRICT gain) const {
     const int64_t n_cuts = n_thresholds - 1;
     Split best;
     if (n_cuts < 1) return best;
-    const double* SB_RESTRICT weight = scratch.running.data() + first;
-    double* SB_RESTRICT gain = scratch.gain.data();
     const double total = weight[n_cuts], margin = min_leaf_weight - 1e-9;
     if (total < 2 * margin) return best;
     for (int64_t o = 0; o < n_outputs_; ++o) {
-      const double* SB_RESTRICT running = weight + (1 + o) * scratch.length;
+      const double* SB_RESTRICT running = sums + o * stride;
       const double mean = running[n_cuts] / total;
       if (o == 0) {
         SB_SIMD
@@ -417,10 +491,21 @@ class TreeGrower {
   }
 
   BinnedColumns<T> data_;
+  const T* weight_;
   int64_t n_outputs_;
   int n_threads_;
   Interrupt* interrupt_;
-  std::vector<int16_t> node_of_row_;
+  bool plain_;          // one output and no weights
+  bool keeps_ = false;  // whether the sums of this level are stored for the next one
+  int which_ = 0;
+  Sums sums_ = Sums::root;
+  const T* targets_[2] = {};
+  std::vector<double> root_weight_, root_sum_;  // (n_columns, 256) and (2, n_columns, 256), running sums
+  std::vector<double> stored_;                  // (n_columns, width, 2, 256): those of the level above
+  std::vector<double> pairs_, parts_, small_target_;
+  std::vector<int32_t> small_rows_;
+  std::vector<int16_t> small_node_, node_of_row_;
+  bool is_small_[kMaxDifferences] = {};
   std::vector<int32_t> first_of_node_;
   std::vector<Split> best_;
   SplitTree tree_;

@@ -19,8 +19,11 @@ struct Kernels {
                      int64_t n_outputs, const GreedySettings& settings, int n_threads, Interrupt* interrupt,
                      TreeArrays<T>& out);
   void (*boost_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* y, const T* weight, int64_t n_outputs,
-                       const GreedySettings& settings, int n_rounds, double learning_rate, int n_threads,
-                       Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out);
+                       const GreedySettings& settings, const LossSettings& loss, int n_rounds, double learning_rate,
+                       int n_threads, Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out);
+  void (*negative_gradient)(const LossSettings& loss, const T* y, const T* raw, int64_t size, T* out);
+  void (*refit_leaves)(const LossSettings& loss, const TreeView<T>& tree, const T* z, const T* y, const T* raw,
+                       const T* weight, int64_t n_samples, int n_threads, Interrupt* interrupt, T* output);
   void (*fit_joint)(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
                     const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreeView<T>& tree, T* q,
                     T* output, double* loss_trace);
@@ -48,6 +51,7 @@ struct KernelTable {
                      double* log_determinants);
   void (*relaxed_path)(const double* gram, const double* cross, int64_t n_columns, const double* path, int64_t n_stages,
                        double limit, double ridge, double* out);
+  double (*loss_intercept)(const LossSettings& loss, const double* y, const double* weight, int64_t n);
   double (*rls_update)(double* covariance, const double* basis, int64_t n, double gap, double* gain);
   void (*solve_with_inverse)(const double* gram, const double* cross, int64_t n, Interrupt* interrupt,
                              double* coefficients, double* covariance);

@@ -28,6 +28,15 @@ struct GreedySettings {
   int64_t n_selection_rows = 4096;  // leave-one-out errors are computed on this number of first rows
 };
 
+// Losses of which the kernels know gradient and curvature; see softboost/losses.py.
+enum class LossKind : int { squared, absolute, quantile, huber, log_cosh, poisson, gamma, tweedie };
+
+struct LossSettings {
+  LossKind kind = LossKind::squared;
+  double parameter = 1.0;     // quantile, delta, scale or power
+  bool refit_leaves = false;  // whether the leaves of a tree are fitted to the loss after the tree
+};
+
 enum class TransformKind : int { identity = 0, diagonal = 1, linear = 2 };
 
 // Settings of the joint steps on a tree and its transform.
@@ -44,6 +53,8 @@ struct JointSettings {
   double weight_decay = 0.0;  // on gate weights
   double group_lasso = 0.0;   // on the columns of Q
   bool cosine_decay = true;
+  bool greedy_gates = false;     // start from the best splits on z, for a target scaled to unit size
+  double min_leaf_weight = 5.0;  // greedy_gates: as in GreedySettings
 };
 
 // One fitted greedy tree. Gate and leaf weights refer to `columns`, the few columns this tree uses.

@@ -67,6 +67,44 @@ class GreedySettings:
     @n_selection_rows.setter
     def n_selection_rows(self, arg: int, /) -> None: ...
 
+class LossKind(enum.Enum):
+    squared = 0
+
+    absolute = 1
+
+    quantile = 2
+
+    huber = 3
+
+    log_cosh = 4
+
+    poisson = 5
+
+    gamma = 6
+
+    tweedie = 7
+
+class LossSettings:
+    def __init__(self) -> None: ...
+
+    @property
+    def kind(self) -> LossKind: ...
+
+    @kind.setter
+    def kind(self, arg: LossKind, /) -> None: ...
+
+    @property
+    def parameter(self) -> float: ...
+
+    @parameter.setter
+    def parameter(self, arg: float, /) -> None: ...
+
+    @property
+    def refit_leaves(self) -> bool: ...
+
+    @refit_leaves.setter
+    def refit_leaves(self, arg: bool, /) -> None: ...
+
 class TransformKind(enum.Enum):
     identity = 0
 
@@ -149,6 +187,18 @@ class JointSettings:
     @cosine_decay.setter
     def cosine_decay(self, arg: bool, /) -> None: ...
 
+    @property
+    def greedy_gates(self) -> bool: ...
+
+    @greedy_gates.setter
+    def greedy_gates(self, arg: bool, /) -> None: ...
+
+    @property
+    def min_leaf_weight(self) -> float: ...
+
+    @min_leaf_weight.setter
+    def min_leaf_weight(self, arg: float, /) -> None: ...
+
 @overload
 def leaf_probabilities(z: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate_weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate_bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], depth: int, n_threads: int) -> NDArray[numpy.float32]: ...
 
@@ -193,10 +243,22 @@ def fit_greedy(columns: Annotated[NDArray[numpy.float32], dict(shape=(None, None
 def fit_greedy(columns: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], bins: Bins64, target: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, settings: GreedySettings, n_threads: int) -> tuple: ...
 
 @overload
-def boost_greedy(columns: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], bins: Bins32, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, settings: GreedySettings, n_rounds: int, learning_rate: float, prediction: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], n_threads: int) -> tuple: ...
+def boost_greedy(columns: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], bins: Bins32, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, settings: GreedySettings, loss: LossSettings, n_rounds: int, learning_rate: float, prediction: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], n_threads: int) -> tuple: ...
 
 @overload
-def boost_greedy(columns: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], bins: Bins64, y: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, settings: GreedySettings, n_rounds: int, learning_rate: float, prediction: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu')], n_threads: int) -> tuple: ...
+def boost_greedy(columns: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], bins: Bins64, y: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, settings: GreedySettings, loss: LossSettings, n_rounds: int, learning_rate: float, prediction: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu')], n_threads: int) -> tuple: ...
+
+@overload
+def negative_gradient(loss: LossSettings, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], raw: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> NDArray[numpy.float32]: ...
+
+@overload
+def negative_gradient(loss: LossSettings, y: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], raw: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> NDArray[numpy.float64]: ...
+
+@overload
+def refit_leaves(loss: LossSettings, z: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], depth: int, gate_weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate_bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], linear: bool, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], raw: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, n_threads: int) -> tuple: ...
+
+@overload
+def refit_leaves(loss: LossSettings, z: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], depth: int, gate_weights: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate_bias: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], linear: bool, y: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], raw: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, n_threads: int) -> tuple: ...
 
 @overload
 def fit_joint(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, settings: JointSettings, depth: int, n_components: int, q: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], gate_weights: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], gate_bias: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], leaf_values: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], leaf_weights: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')] | None, n_threads: int) -> tuple: ...
@@ -254,6 +316,8 @@ def ridge_path(gram: Annotated[NDArray[numpy.float64], dict(shape=(None, None), 
 def relaxed_path(gram: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], cross: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], path: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], limit: float, ridge: float) -> NDArray[numpy.float64]: ...
 
 def rls_update(covariance: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu')], basis: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], gap: float) -> tuple: ...
+
+def loss_intercepts(loss: LossSettings, y: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> NDArray[numpy.float64]: ...
 
 def solve_with_inverse(gram: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], cross: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple: ...
 

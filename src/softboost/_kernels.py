@@ -35,8 +35,12 @@ __all__ = [
     "lasso_path",
     "leaf_probabilities",
     "linear_outputs",
+    "loss_intercepts",
+    "loss_settings",
     "moments",
+    "negative_gradient",
     "pack_ensemble",
+    "refit_leaves",
     "relaxed_path",
     "ridge_path",
     "smoothing_bank",
@@ -80,6 +84,18 @@ def greedy_settings(
     return settings
 
 
+def loss_settings(kind: str, parameter: float = 1.0, refit_leaves: bool = False) -> Any:
+    """A loss that the kernels know, documented in ``src/cpp/types.hpp``."""
+    settings = _core.LossSettings()
+    settings.kind = getattr(_core.LossKind, kind)
+    settings.parameter = parameter
+    settings.refit_leaves = refit_leaves
+    return settings
+
+
+SQUARED_ERROR = loss_settings("squared")
+
+
 def joint_settings(
     *,
     transform: Literal["identity", "diagonal", "linear"],
@@ -94,6 +110,8 @@ def joint_settings(
     weight_decay: float = 0.0,
     group_lasso: float = 0.0,
     cosine_decay: bool = True,
+    greedy_gates: bool = False,
+    min_leaf_weight: float = 5.0,
 ) -> Any:
     """Settings of :func:`fit_joint`, documented in ``src/cpp/types.hpp``."""
     settings = _core.JointSettings()
@@ -109,6 +127,8 @@ def joint_settings(
     settings.weight_decay = weight_decay
     settings.group_lasso = group_lasso
     settings.cosine_decay = cosine_decay
+    settings.greedy_gates = greedy_gates
+    settings.min_leaf_weight = min_leaf_weight
     return settings
 
 
@@ -214,8 +234,9 @@ def boost_greedy(
     learning_rate: float,
     prediction: Array,
     n_threads: int = 1,
+    loss: Any = SQUARED_ERROR,
 ) -> dict[str, Array]:
-    """Boost trees of :func:`fit_greedy` for squared error; updates ``prediction``, of the shape of y, in place.
+    """Boost trees of :func:`fit_greedy`; updates ``prediction``, of the shape of y, in place.
 
     Returns the trees as concatenated arrays, in the format of ``Ensemble`` in ``src/cpp/types.hpp``.
     """
@@ -224,7 +245,7 @@ def boost_greedy(
     if prediction.shape != y.shape:
         raise ValueError(f"prediction must have shape {y.shape}, got {prediction.shape}")
     depth, n_columns, used, gate_weights, gate_bias, leaf = _core.boost_greedy(
-        columns, bins, y, weight, settings, n_rounds, learning_rate, prediction, n_threads
+        columns, bins, y, weight, settings, loss, n_rounds, learning_rate, prediction, n_threads
     )
     return {
         "depth": depth,
@@ -235,6 +256,42 @@ def boost_greedy(
         "gate_bias": gate_bias,
         "leaf": leaf,
     }
+
+
+def negative_gradient(loss: Any, y: Array, raw_prediction: Array) -> Array:
+    """Negative gradient of a loss with respect to the raw prediction, of the shape of y (n_outputs, n_samples)."""
+    if raw_prediction.shape != y.shape:
+        raise ValueError(f"raw_prediction must have shape {y.shape}, got {raw_prediction.shape}")
+    return _core.negative_gradient(loss, y, raw_prediction)
+
+
+def refit_leaves(
+    loss: Any,
+    z: Array,
+    depth: int,
+    gate_weights: Array,
+    gate_bias: Array,
+    linear_leaves: bool,
+    y: Array,
+    raw_prediction: Array,
+    weight: Array | None,
+    n_threads: int = 1,
+) -> tuple[Array, Array | None, Array]:
+    """Leaf values, leaf weights and output of a tree on z whose leaves minimise a loss of y and the raw prediction."""
+    _check_samples(z, y, weight)
+    _check_tree(z, depth, gate_weights, gate_bias, None, None)
+    if raw_prediction.shape != y.shape:
+        raise ValueError(f"raw_prediction must have shape {y.shape}, got {raw_prediction.shape}")
+    return _core.refit_leaves(
+        loss, z, depth, gate_weights, gate_bias, linear_leaves, y, raw_prediction, weight, n_threads
+    )
+
+
+def loss_intercepts(loss: Any, y: Array, weight: Array | None) -> Array:
+    """The constants that minimise a loss without a link for each row of y (n_rows, n_samples), shape (n_rows,)."""
+    if weight is not None and weight.shape != y.shape[1:]:
+        raise ValueError(f"weight has shape {weight.shape}, expected {y.shape[1:]}")
+    return _core.loss_intercepts(loss, y, weight)
 
 
 def fit_joint(
@@ -250,7 +307,11 @@ def fit_joint(
     leaf_weights: Array | None,
     n_threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Update a tree and its transform jointly, in place; return the final output and the loss before each step."""
+    """Update a tree and its transform jointly, in place; return the final output and the loss before each step.
+
+    With ``greedy_gates`` in the settings, the initial gates are the best splits on z, and the target is scaled to unit
+    size before the steps; the losses are those of the scaled target.
+    """
     _check_samples(x, target, weight)
     n_components = gate_weights.shape[1]
     _check_tree(gate_weights.T, depth, gate_weights, gate_bias, leaf_values, leaf_weights)

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost import _kernels
-from softboost.losses import Loss, SquaredError, weighted_mean
+from softboost.losses import Loss, weighted_mean
 from softboost.transforms import Transform
 
 from .greedy import GreedyTrees
+from .kernel_loss import kernel_loss
 from .learner import Fitted, TrainingData, WeakLearner, apply_transform, ridge_leaves
 from .soft_tree import SoftTree, flattened, unflattened
 
@@ -187,6 +188,9 @@ class Part:
 
     def residual(self, loss: Loss) -> Array:
         """r_k: the negative gradient of the loss at the current prediction."""
+        settings = kernel_loss(loss)
+        if settings is not None:
+            return _kernels.negative_gradient(settings, self.y, self.raw_prediction)
         return np.ascontiguousarray(-loss.gradient(self.y, self.raw_prediction), dtype=self.y.dtype)
 
     def add(self, step: Array) -> None:
@@ -264,7 +268,7 @@ def boost(
         theta = np.asarray(theta, dtype=X.dtype)
 
     if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(recipe, loss):
-        model.rounds = _boost_in_kernel(recipe, parts[0])
+        model.rounds = _boost_in_kernel(recipe, parts[0], loss)
         return model
     run_rounds(model, parts, loss, theta, rng, after_round=after_round)
     return model
@@ -320,22 +324,22 @@ def run_rounds(
 
 def _kernel_can_boost(recipe: Recipe, loss: Loss) -> bool:
     """Whether the kernel has a loop that gives the same rounds as :func:`run_rounds`, bit for bit."""
-    return type(loss) is SquaredError and type(recipe.learner) is GreedyTrees and recipe.transform is None
+    return kernel_loss(loss) is not None and type(recipe.learner) is GreedyTrees and recipe.transform is None
 
 
-def _boost_in_kernel(recipe: Recipe, part: Part) -> KernelRounds:
+def _boost_in_kernel(recipe: Recipe, part: Part, loss: Loss) -> KernelRounds:
     """The loop of :func:`run_rounds` in the kernel; with few rows, Python costs more than the tree itself."""
     assert isinstance(recipe.learner, GreedyTrees)
     data, settings = part.data, recipe.learner.settings(part.data)
     flat = _kernels.boost_greedy(
         data.X, data.bins, part.y, data.weight, settings, recipe.n_estimators, recipe.learning_rate,
-        part.raw_prediction, data.n_threads,
+        part.raw_prediction, data.n_threads, kernel_loss(loss),
     )  # fmt: skip
     return KernelRounds(flat, len(part.y))
 
 
 def _refit_leaves(
-    tree: SoftTree, theta: Array | None, part: Part, loss: Loss, n_iterations: int = 4
+    tree: SoftTree, theta: Array | None, part: Part, loss: Loss
 ) -> tuple[SoftTree, Array]:
     """Refit the leaves to the loss, with the gates held fixed, by a few Newton steps on a quadratic approximation.
 
@@ -343,6 +347,18 @@ def _refit_leaves(
     the right direction but not the right step length.
     """
     z = part.z.at(theta)
+    settings = kernel_loss(loss)
+    if settings is None or not isinstance(tree, SoftTree):
+        return _refit_in_python(tree, z, part, loss)
+    values, slopes, output = _kernels.refit_leaves(
+        settings, np.ascontiguousarray(z[tree.columns]), tree.depth, tree.gate_weights, tree.gate_bias,
+        tree.leaf_weights is not None, part.y, part.raw_prediction, part.data.weight, part.data.n_threads,
+    )  # fmt: skip
+    return replace(tree, leaf_values=values, leaf_weights=slopes), output
+
+
+def _refit_in_python(tree: SoftTree, z: Array, part: Part, loss: Loss, n_iterations: int = 4) -> tuple[SoftTree, Array]:
+    """The same for a loss that the kernels do not know, and for trees of other libraries."""
     basis = tree.leaf_basis(z, part.data.n_threads)
     output = np.zeros_like(part.raw_prediction)
     coefficients = np.zeros((basis.shape[0], output.shape[0]), dtype=basis.dtype)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from softboost import _kernels
 from softboost.transforms import Transform
 
-from .greedy import GreedyTrees
+from .greedy import GreedyTrees, min_leaf_weight
 from .learner import Fitted, TrainingData, apply_transform, ridge_leaves
 from .soft_tree import SoftTree
 
@@ -61,6 +61,11 @@ class GradientTrees:
         rng: np.random.Generator,
     ) -> Fitted:
         """Fit a tree on (Q_{k-1} X, target) and move Q to Q_k jointly."""
+        kind = "identity" if transform is None else transform.kernel_kind
+        if kind is not None and self.gates == "greedy":
+            n_components = len(theta) if theta is not None and theta.ndim == 2 else len(data.X)
+            self._check_size(n_components)
+            return self._fit_in_kernel(self._blank(n_components, target), data, target, transform, theta)
         # Adam steps have a fixed length: fit a target of unit size, then rescale the leaves.
         size = math.sqrt(float(_mean_square(target, data.weight).mean()))
         size = size if size > 0 else 1.0
@@ -68,7 +73,7 @@ class GradientTrees:
         z = data.X if transform is None else apply_transform(transform, theta, data.X)
         self._check_size(len(z))
         tree = self._start(z, scaled, data, rng)
-        if transform is None or transform.kernel_kind is not None:
+        if transform is None or kind is not None:
             fitted = self._fit_in_kernel(tree, data, scaled, transform, theta)
         else:
             fitted = self._fit_in_python(tree, data, scaled, transform, theta)
@@ -86,20 +91,31 @@ class GradientTrees:
                 "feature_transform with few components"
             )
 
+    def _blank(self, n_components: int, target: Array) -> SoftTree:
+        """A tree of zeros on all components."""
+        n_outputs, n_leaves, dtype = len(target), 2**self.depth, target.dtype
+        linear = self.leaves == "linear"
+        return SoftTree(
+            self.depth,
+            np.arange(n_components, dtype=np.int32),
+            np.zeros((n_leaves - 1, n_components), dtype),
+            np.zeros(n_leaves - 1, dtype),
+            np.zeros((n_leaves, n_outputs), dtype),
+            np.zeros((n_leaves, n_outputs, n_components), dtype) if linear else None,
+        )
+
     def _start(self, z: Array, target: Array, data: TrainingData, rng: np.random.Generator) -> SoftTree:
-        n_components, n_outputs, n_leaves = z.shape[0], target.shape[0], 2**self.depth
-        columns = np.arange(n_components, dtype=np.int32)
-        leaf_values = np.zeros((n_leaves, n_outputs), dtype=z.dtype)
-        leaf_weights = np.zeros((n_leaves, n_outputs, n_components), dtype=z.dtype) if self.leaves == "linear" else None
+        """The tree from which the joint steps start."""
+        tree = self._blank(len(z), target)
         if self.gates == "random":
-            bound = 1.0 / math.sqrt(n_components)
-            gate_weights = rng.uniform(-bound, bound, size=(n_leaves - 1, n_components)).astype(z.dtype)
-            gate_bias = rng.uniform(-bound, bound, size=n_leaves - 1).astype(z.dtype)
+            bound = 1.0 / math.sqrt(len(z))
+            tree.gate_weights[:] = rng.uniform(-bound, bound, size=tree.gate_weights.shape)
+            tree.gate_bias[:] = rng.uniform(-bound, bound, size=tree.gate_bias.shape)
             if not self.solve_leaves:  # with equal leaves the gradient of the gates is zero
-                leaf_values[:] = rng.uniform(-0.1, 0.1, size=leaf_values.shape)
+                tree.leaf_values[:] = rng.uniform(-0.1, 0.1, size=tree.leaf_values.shape)
         else:
-            gate_weights, gate_bias = self._greedy_gates(z, target, data)
-        return SoftTree(self.depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
+            tree.gate_weights[:], tree.gate_bias[:] = self._greedy_gates(z, target, data)
+        return tree
 
     def _greedy_gates(self, z: Array, target: Array, data: TrainingData) -> tuple[Array, Array]:
         """The best axis-aligned split of each node on z, with slope 2 per standard deviation of its component."""
@@ -129,6 +145,8 @@ class GradientTrees:
             weight_decay=self.weight_decay,
             group_lasso=float(getattr(transform, "group_lasso", 0.0)),
             cosine_decay=self.cosine_decay,
+            greedy_gates=self.gates == "greedy",
+            min_leaf_weight=min_leaf_weight(data),
         )
         q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
         output, _ = _kernels.fit_joint(

@@ -14,13 +14,13 @@ from softboost.transforms import Transform
 from .learner import Fitted, TrainingData, apply_transform
 from .soft_tree import SoftTree
 
-__all__ = ["GreedyTrees"]
+__all__ = ["GreedyTrees", "min_leaf_weight"]
 
 Array = NDArray[Any]
 MIN_LEAF_ROWS = 5.0
 
 
-def _min_leaf_weight(data: TrainingData, rows: float = MIN_LEAF_ROWS) -> float:
+def min_leaf_weight(data: TrainingData, rows: float = MIN_LEAF_ROWS) -> float:
     """Minimum leaf weight, lowered on tiny data."""
     return min(rows, max(1.0, data.total_weight / 4.0))
 
@@ -66,7 +66,7 @@ class GreedyTrees:
                 linear_leaves=self.leaves == "linear",
                 n_extra_columns=self.n_extra_columns if self.leaves == "linear" else 0,
                 detrended_candidate=self.detrended_candidate,
-                min_leaf_weight=_min_leaf_weight(data, self.min_leaf_rows),
+                min_leaf_weight=min_leaf_weight(data, self.min_leaf_rows),
             )
         return data._settings[self]
 

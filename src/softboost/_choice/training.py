@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._boost.kernel_loss import intercepts
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns, pilot_ranking
 from softboost._data.units import Units
@@ -90,9 +91,9 @@ class TrainingRows:
         if isinstance(self.loss, SquaredError) or not self.loss.scales_with_y:
             return
         residual = self.y[None] - path.predict(self.X)
-        for stage in range(residual.shape[0]):
-            for o in range(residual.shape[1]):
-                path.intercepts[stage, o] += self.loss.fit_intercept_only(residual[stage, o], self.weight)
+        n_samples = residual.shape[-1]
+        shift = intercepts(self.loss, residual.reshape(-1, n_samples), self.weight)
+        path.intercepts += shift.reshape(path.intercepts.shape)
 
     @cached_property
     def rankings(self) -> tuple[Array, Array]:
