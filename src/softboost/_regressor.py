@@ -33,6 +33,7 @@ from ._data.checks import (
     resolve_n_threads,
 )
 from ._data.folds import Folds
+from ._data.plain_rows import plain_rows
 from ._data.task import Task
 from ._file.codecs.state import register_estimator
 from ._file.container import save as save_model
@@ -51,6 +52,7 @@ from .transforms import make_transform
 __all__ = ["SoftBoostRegressor"]
 
 Array = NDArray[Any]
+ROWS_PER_THREAD = 128  # the kernel predicts this number of rows at a time
 _KEEP_ROUNDS = (
     "The model is unchanged. To keep the completed rounds on Ctrl-C, set all parameters that are 'auto' and "
     "warm_start=True."
@@ -491,7 +493,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         prediction : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         model = self._snapshot()
-        return model._fitted.predict(model._encode(X), resolve_n_threads(model.n_jobs))
+        encoded = model._encode(X)
+        n_threads = 1 if len(encoded) <= ROWS_PER_THREAD else resolve_n_threads(model.n_jobs)
+        return model._fitted.predict(encoded, n_threads)
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Predictions after each boosting round; the last equals :meth:`predict`.
@@ -623,12 +627,17 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _snapshot(self) -> SoftBoostRegressor:
         """A copy that refers to the current fitted model, which a fit in another thread does not change."""
-        model = copy.copy(self)
-        check_is_fitted(model)
+        model = self.__class__.__new__(self.__class__)
+        model.__dict__ = self.__dict__.copy()
+        if "_fitted" not in model.__dict__:
+            check_is_fitted(model)
         return model
 
     def _encode(self, X: Any) -> Array:
-        columns = self._fitted.columns
+        columns, names = self._fitted.columns, self._fitted.feature_names_in
+        plain = None if columns.categories else plain_rows(X, columns.n_features, names)
+        if plain is not None:
+            return columns.encode(plain, {})
         matrix, categories = check_columns(self, X, sorted(columns.categories) or None, reset=False)
         columns.check_kinds(categories, getattr(self, "feature_names_in_", None))
         return columns.encode(matrix, categories)

@@ -2,8 +2,8 @@
 
 Run it with ``softboost benchmark serving`` or ``python -m softboost._benchmarks.serving``. Each request is predicted in
 one thread (``n_jobs=None``). ``x8`` is the throughput of eight threads relative to one, which is limited by the number
-of processors. ``cost8`` is the processor time per row relative to one thread. The latency is measured in Python and, if
-the extra ``onnx`` is installed, in ONNX Runtime with one thread.
+of processors. ``cost8`` is the processor time per row relative to one thread. The latency of a row is measured in
+Python, from an array and from a data frame, and, if the extra ``onnx`` is installed, in ONNX Runtime with one thread.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from softboost import SoftBoostRegressor
 from softboost._file.onnx import onnx_model
@@ -30,13 +31,19 @@ REQUESTS = (1, 100, 10_000)  # rows per request
 N_COLUMNS = 50
 
 
-def models() -> dict[str, SoftBoostRegressor]:
-    """The default model and a model with many trees."""
+def models(as_frame: bool = False) -> dict[str, SoftBoostRegressor]:
+    """The default model and a model with many trees, fitted on an array or a data frame."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, N_COLUMNS))
     y = np.sin(2 * X[:, 0]) + np.abs(X[:, 1]) * X[:, 2] + 0.1 * rng.normal(size=200)
     many = SoftBoostRegressor(200, 0.1, 3, leaves="linear", feature_transform=None, init="constant")
-    return {"default": SoftBoostRegressor().fit(X, y), "200 trees of depth 3": many.fit(X, y)}
+    rows = one_frame(X) if as_frame else X
+    return {"default": SoftBoostRegressor().fit(rows, y), "200 trees of depth 3": many.fit(rows, y)}
+
+
+def one_frame(X: Any) -> pd.DataFrame:
+    """The rows as a data frame with column names."""
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(N_COLUMNS)])
 
 
 def throughput(model: SoftBoostRegressor, n_rows: int, n_threads: int, seconds: float) -> tuple[float, float]:
@@ -92,7 +99,7 @@ def in_onnx_runtime(model: SoftBoostRegressor) -> Callable[[Any], Any] | None:
 
 def run(out: Path, seconds: float) -> str:
     """Measure, write ``threads.csv`` and ``one_row.csv``, and return both as text."""
-    fitted = models()
+    fitted, on_frames = models(), models(as_frame=True)
     threads, one_row = [], []
     for name, model in fitted.items():
         for n_rows in REQUESTS:
@@ -106,7 +113,8 @@ def run(out: Path, seconds: float) -> str:
         session = in_onnx_runtime(model)
         in_onnx = None if session is None else round(latency(partial(session, single), seconds), 1)
         in_python = round(latency(partial(model.predict, double), seconds), 1)
-        one_row.append({"model": name, "predict_us": in_python, "onnx_us": in_onnx})
+        framed = round(latency(partial(on_frames[name].predict, one_frame(double)), seconds), 1)
+        one_row.append({"model": name, "array_us": in_python, "frame_us": framed, "onnx_us": in_onnx})
     out.mkdir(parents=True, exist_ok=True)
     _write(out / "threads.csv", threads)
     _write(out / "one_row.csv", one_row)

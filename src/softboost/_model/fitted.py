@@ -140,13 +140,22 @@ class FittedModel:
         out = self.loss.inverse_link(self.bounded(raw, encoded))
         return out[:, 0] if self.y_ndim == 1 else out
 
+    @cached_property
+    def _limits(self) -> dict[str, tuple[Array, Array]]:
+        """``raw_bounds`` in single and double precision, finite."""
+        limits: dict[str, tuple[Array, Array]] = {}
+        for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+            largest = np.finfo(dtype).max
+            low, high = (np.clip(bound, -largest, largest).astype(dtype) for bound in self.raw_bounds)
+            limits[dtype.char] = low, high
+        return limits
+
     def bounded(self, raw: Array, encoded: Array) -> Array:
         """Raw predictions clipped to their bounds."""
-        largest = np.finfo(raw.dtype).max
-        low, high = (np.clip(bound, -largest, largest).astype(raw.dtype) for bound in self.raw_bounds)
+        low, high = self._limits[raw.dtype.char]
         column = self.anchor_column
         if column is None:
-            return np.clip(raw, low, high)
+            return np.minimum(np.maximum(raw, low), high)
         level = encoded[:, column, None]
         level = np.where(np.isnan(level), self.units.centre[column], level).astype(raw.dtype)
         with np.errstate(over="ignore"):
