@@ -338,9 +338,7 @@ def _boost_in_kernel(recipe: Recipe, part: Part, loss: Loss) -> KernelRounds:
     return KernelRounds(flat, len(part.y))
 
 
-def _refit_leaves(
-    tree: SoftTree, theta: Array | None, part: Part, loss: Loss
-) -> tuple[SoftTree, Array]:
+def _refit_leaves(tree: SoftTree, theta: Array | None, part: Part, loss: Loss) -> tuple[SoftTree, Array]:
     """Refit the leaves to the loss, with the gates held fixed, by a few Newton steps on a quadratic approximation.
 
     A tree fitted to the sign of an error (absolute error, quantile) or to a gradient in units of counts (Poisson) has
