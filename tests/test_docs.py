@@ -32,6 +32,7 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 FETCHED = re.compile(r'<(?:script|img)[^>]*src="https?:|<link rel="stylesheet"[^>]*href="https?:')
 LONG = ("benchmark", "reproduce")  # commands that take minutes
+PRINTED_BY = re.compile(r"^The outputs on this page were printed [^.]*(?:\.\d[^.]*)*\.$", re.MULTILINE)
 OPTIONAL = (
     "torch",
     "river",
@@ -175,6 +176,21 @@ def test_no_block_is_left_out(page):
     assert len(outputs) == [language for language, _ in blocks].count("text"), "a text that nothing prints"
 
 
+def printed_by():
+    """The sentence that says which versions printed the outputs of a page: those of ``constraints/test.txt``."""
+    text = (ROOT / "constraints" / "test.txt").read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([\w-]+)==(\S+)$", text, re.MULTILINE))
+    names = {"NumPy": "numpy", "SciPy": "scipy", "scikit-learn": "scikit-learn", "pandas": "pandas"}
+    *most, last = [f"{name} {locked[package]}" for name, package in names.items()]
+    return f"The outputs on this page were printed with {', '.join(most)} and {last}."
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_with_outputs_say_which_versions_printed_them(page):
+    has_outputs = any(block.expected is not None for block in blocks_of(page))
+    assert PRINTED_BY.findall(page.read_text(encoding="utf-8")) == [printed_by()] * has_outputs
+
+
 def test_readme_is_one_screen_and_names_both_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 70
@@ -266,6 +282,8 @@ def refresh(page, folder):
             new = re.sub(r"[ \t]+$", "", printed, flags=re.MULTILINE)
             source = source[:start] + new + source[start + len(old) :]
             shift += len(new) - len(old)
+    if any(block.expected is not None for block in blocks_of(page)):
+        source = f"{PRINTED_BY.sub('', source).rstrip()}\n\n{printed_by()}\n"
     page.write_text(source, encoding="utf-8")
 
 

@@ -56,9 +56,7 @@ def _add_file_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--encoding", metavar="NAME", help="e.g. cp1252 or latin-1 (default: UTF-8, else cp1252)")
     model = parser.add_argument_group("model")
     model.add_argument("--season-length", type=_positive, metavar="N", help="steps in a season (default: from --freq)")
-    model.add_argument(
-        "--scope", choices=["local", "global"], help="one model per series, or one for all (default: by back-test)"
-    )
+    model.add_argument("--scope", choices=["local", "global"], help="regressions alone: one per series, or one for all")
     model.add_argument(
         "--gaps",
         choices=["raise", "interpolate", "forward"],

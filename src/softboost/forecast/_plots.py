@@ -94,7 +94,7 @@ def _finish(ax: Any, title: Any) -> None:
     if title is not None:
         ax.set_title(_shortened(str(title)), fontsize=10, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(framealpha=0.8, edgecolor="none", fontsize=8)  # readable over lines
     ax.tick_params(labelsize=8)
     locator = ax.xaxis.get_major_locator()
     if type(locator).__name__ == "AutoDateLocator":
