@@ -349,3 +349,21 @@ def smoothing_season(z, m):
     between = sum(len(values) * figure**2 for values, figure in zip(phases, lasting, strict=True)) / (m - 1)
     clarity = between / max(within, 1e-10)
     return max(0.0, 1 - 1 / clarity) * 0.5 * (lasting + recent) if clarity > 0 else np.zeros(m)
+
+
+def autoregression(z, h, step, lags):
+    """Forecasts (h,) by a ridge regression of changes over ``step`` values on earlier ones; None for too few of them."""
+    z = np.asarray(z, dtype=float)
+    changes = z[step:] - z[:-step]
+    centres = [0.5 * changes[: i + 1].sum() / (i + 3) for i in range(len(changes))]
+    if len(changes) < 6:
+        return None
+    x = [change - centre for change, centre in zip(changes, centres, strict=True)]
+    rows = np.array([[x[i - lag] if i >= lag else 0.0 for lag in lags] for i in range(len(x))])
+    penalty = 3 * np.mean(np.square(x)) * np.arange(1, len(lags) + 1)
+    slopes = np.linalg.solve(rows.T @ rows + np.diag(penalty), rows.T @ np.array(x))
+    values = list(z)
+    for _ in range(h):
+        x.append(sum(slope * x[-lag] for slope, lag in zip(slopes, lags, strict=True) if lag <= len(x)))
+        values.append(np.clip(values[-step] + centres[-1] + x[-1], z[-1] - np.ptp(z), z[-1] + np.ptp(z)))
+    return np.array(values[len(z) :])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from reference import smoothing_filters, smoothing_season
+from reference import autoregression, smoothing_filters, smoothing_season
 from softboost import _kernels
 
 
@@ -27,14 +27,17 @@ def seasonal(n, m, seed=0, trend=0.01, noise=0.05):
 @pytest.mark.parametrize("n", [3, 4, 7, 20, 59, 60, 61, 150])
 @pytest.mark.parametrize("h", [1, 6, 18])
 def test_filters_agree_with_the_naive_twin(n, h):
-    y = -seasonal(n, 5, seed=n)  # negative values: levels are the only view
+    y = -seasonal(n, 5, seed=n)  # negative values: levels are the only scale
     scale = np.abs(y[-(200 + h + 1) :]).mean()
-    expected = scale * smoothing_filters(y / scale, h)
+    smoothed = smoothing_filters(y / scale, h)
+    lagged = autoregression(y / scale, h, 1, [1, 2, 3, 4, 5, 6])
+    # without evidence all views have the same weight; an autoregression of too few values is the smoother
+    expected = scale * (smoothed + (smoothed if lagged is None else lagged)) / 2
     assert_allclose(bank([y], [], h)[0][0, 0], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "m"), [(60, 4), (61, 5), (90, 12), (13, 4)])
-def test_season_and_logarithm_agree_with_the_naive_twin(n, m):
+def test_seasons_lags_and_logarithms_agree_with_the_naive_twin(n, m):
     y, h = seasonal(n, m), 6
     scale = y.mean()
     views = []
@@ -44,12 +47,38 @@ def test_season_and_logarithm_agree_with_the_naive_twin(n, m):
             adjusted = z - np.resize(figure, n)
             ahead = np.resize(np.roll(figure, -(n % m)), h)
             views.append(scale * back(smoothing_filters(adjusted, h) + ahead))
+        lags = range(1, m + 2)
+        views += [scale * back(autoregression(z, h, step, lags)) for step in (1, m)]
     # without evidence logarithms count twice as much as levels
-    weights = np.array([1, 1, 2, 2]) / 6
+    weights = np.array([1, 1, 1, 1, 2, 2, 2, 2]) / 12
     forecast, _, logs, found, _ = bank([y], [m], h)
     assert logs[0, 0] == 1
     assert_allclose(found[0, 0], weights)
     assert_allclose(forecast[0, 0], weights @ np.array(views), rtol=1e-8)
+
+
+def test_autoregression_of_two_seasons_agrees_with_the_naive_twin():
+    """Lags are those of the short season and three around the long one; of the rest, the views tell them apart."""
+    rng = np.random.default_rng(0)
+    t = np.arange(140)
+    y = -5 - np.sin(2 * np.pi * t / 4) - 0.5 * np.sin(2 * np.pi * t / 35) + 0.1 * rng.normal(size=len(t))
+    scale, h, lags = np.abs(y).mean(), 7, [1, 2, 3, 4, 5, 34, 35, 36]
+    smoothed = [scale * (smoothing_filters(y / scale - np.resize(figure, len(y)), h) + np.resize(ahead, h))
+                for m in (1, 4, 35)
+                for figure in [smoothing_season(y / scale, m) if m > 1 else np.zeros(1)]
+                for ahead in [np.roll(figure, -(len(y) % m))]]  # fmt: skip
+    lagged = [scale * autoregression(y / scale, h, step, lags) for step in (1, 4, 35)]
+    assert_allclose(bank([y], [35, 4], h)[0][0, 0], np.mean(smoothed + lagged, axis=0), rtol=1e-8)
+
+
+def test_autoregression_follows_an_alternating_series():
+    rng = np.random.default_rng(1)
+    x = np.zeros(121)
+    for i in range(1, len(x)):
+        x[i] = -0.8 * x[i - 1] + rng.normal()
+    forecast, _, _, views, _ = bank([x[:-1]], [], 4, n_evidence=10)
+    assert views[0, 0, 1] > 0.6  # the autoregression of levels, of four views
+    assert forecast[0, 0, 0] * x[-2] < 0
 
 
 def test_all_origins_of_one_pass_are_forecasts_from_what_was_known_there():
@@ -74,7 +103,7 @@ def test_any_length_has_an_answer(n):
 def test_series_without_a_value_has_none():
     forecast = bank([np.full(5, np.nan), np.ones(5)], [], 2, n_evidence=3)[0]
     assert np.isnan(forecast[0]).all()
-    assert_array_equal(forecast[1, 0], [1, 1])
+    assert_allclose(forecast[1, 0], [1, 1], rtol=1e-15)
 
 
 def test_missing_values_are_skipped():

@@ -8,7 +8,7 @@ void bind_smoothing(nb::module_& m) {
       "smoothing_bank",
       [](In1<double> y, In1<int64_t> indptr, In1<int64_t> seasons, int64_t h, In1<int64_t> first, int64_t n_origins,
          int64_t stride, int64_t n_evidence, bool with_columns, int n_threads) {
-        const size_t n = first.size(), o = static_cast<size_t>(n_origins), v = 2 * (seasons.size() + 1);
+        const size_t n = first.size(), o = static_cast<size_t>(n_origins), v = 4 * (seasons.size() + 1);
         int64_t longest = 1;
         for (size_t s = 0; s < seasons.size(); ++s) longest = std::max(longest, seasons.data()[s]);
         const size_t c = with_columns ? static_cast<size_t>(current_table->smoothing_columns(h, longest)) : 0;

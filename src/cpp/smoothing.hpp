@@ -1,13 +1,15 @@
-// A bank of exponential smoothers. Every series is seen in a few views (logarithms or levels, with or without a
-// season); in each view a fixed grid of filters runs over the last values, and is weighed by how well it forecast them.
-// Views are weighed by how well they forecast from earlier origins. Nothing is fitted by search, so one pass gives the
-// forecasts of many origins, each from what was known there.
+// A bank of exponential smoothers and autoregressions. Every series is seen in a few views: logarithms or levels, with
+// or without a season. In half of the views a fixed grid of filters runs over the last values, and is weighted by how
+// well it forecast them; in the others an autoregression is solved in closed form. Views are weighted by how well they
+// forecast from earlier origins. Nothing is fitted by search, so one pass gives the forecasts of many origins, each
+// from what was known there.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <limits>
 
+#include "autoregression.hpp"
 #include "parallel.hpp"
 
 namespace softboost {
@@ -27,8 +29,9 @@ constexpr int kSteps[] = {1, 2, 3, 4, 6, 8, 12, 18, 24, 36, 48};  // steps whose
 constexpr int64_t kWindow = 60;                                   // values that the filters see
 constexpr double kLeastKnown = 8;                                 // weights are never blunter than for so many values
 constexpr int kCycles = 3;                                        // last cycles of the recent season
-constexpr double kViewPower = 8;                                  // of the relative error that weighs a view
+constexpr double kViewPower = 4;                                  // of the relative error that weighs a view
 constexpr double kLogPrior = 2;                                   // of logarithms against levels
+constexpr int64_t kLags = 6, kMostLags = 26;                      // of an autoregression without and with a season
 constexpr double kFarthest = 1.5;                                 // of the largest change seen over as many steps
 constexpr double kLeastUnit = 1e-3;
 constexpr int64_t kLeastWidth = 200;  // values before an origin that are looked at, or more where seasons are long
@@ -268,31 +271,32 @@ class Filters {
 
 // One way to look at a series, and what it forecast from the origins so far.
 struct View {
-  bool log;
+  bool log, lags;
   Season season;
   Filters filters;
-  const Filters* run = nullptr;  // these filters, or those of the view without a season where there is none
-  std::vector<double> forecast;  // (n_grid, h), of y
+  const Filters* run = nullptr;   // these filters, or those of the view without a season where there is none
+  Autoregression autoregression;  // instead of filters where `lags` is true
+  std::vector<double> forecast;   // (n_grid, h), of y
   double weight = 0;
 };
 
 // Fixed places of the columns of an origin; those of the season follow.
-constexpr int kChanges = 12, kDistances[] = {2, 4, 6, 8, 12, 16, 24, 32}, kSeasonLags = 3, kColumns = 12 + 8 + 3 + 22;
+constexpr int kChanges = 12, kDistances[] = {2, 4, 6, 8, 12, 16, 24, 32}, kSeasonLags = 3, kColumns = 12 + 8 + 3 + 26;
 constexpr int64_t kMostAhead = 24;
 
 inline int64_t columns_of_season(int64_t h, int64_t longest) {
-  return longest > 1 ? 2 * std::min({h, longest, kMostAhead}) + 2 : 0;
+  return longest > 1 ? 2 * std::min({h, longest, kMostAhead}) + 5 : 0;
 }
 
 class SeriesBank {
  public:
   SeriesBank(const Grid& grid, const int64_t* seasons, int64_t n_seasons, int64_t stride, int64_t n_evidence)
       : grid_(grid), seasons_(seasons, seasons + n_seasons), stride_(stride), n_evidence_(n_evidence) {
-    longest_ = 1;
-    for (const int64_t m : seasons_) longest_ = std::max(longest_, m);
+    std::sort(seasons_.begin(), seasons_.end());
+    longest_ = seasons_.empty() ? 1 : seasons_.back();
   }
 
-  int64_t n_views() const { return 2 * (static_cast<int64_t>(seasons_.size()) + 1); }
+  int64_t n_views() const { return 4 * (static_cast<int64_t>(seasons_.size()) + 1); }
 
   // y (n,): NaN where missing. Origin o has seen all but the last `first + o stride` values.
   void run(const double* y, int64_t n, int64_t first, int64_t n_origins, double* forecast, double* unit, double* logs,
@@ -314,11 +318,11 @@ class SeriesBank {
       if (o >= n_origins) continue;
       weigh(t, o, n_grid);
       combine(o, forecast + o * h);
-      describe(t, before, forecast + o * h, unit + o, logs + o, columns ? columns + o * n_columns : nullptr);
-      // levels first, then logarithms, each without a season and with every one
+      describe(t, o, before, forecast + o * h, unit + o, logs + o, columns ? columns + o * n_columns : nullptr);
+      // levels first, then logarithms
+      const auto n_half = static_cast<size_t>(n_views() / 2);
       for (size_t v = 0; v < views_.size(); ++v)
-        views[o * n_views() + (views_[v].log ? n_views() / 2 : 0) + static_cast<int64_t>(v % (seasons_.size() + 1))] =
-            views_[v].weight;
+        views[o * n_views() + (views_[v].log ? n_half : 0) + v % n_half] = views_[v].weight;
     }
   }
 
@@ -354,14 +358,32 @@ class SeriesBank {
     for (int64_t i = 0; i < n_; ++i) levels_[i] = y_[i] / scale_;
     if (positive_)
       for (int64_t i = 0; i < n_; ++i) logs_[i] = std::log(y_[i] / scale_);
-    views_.resize((seasons_.size() + 1) * (positive_ ? 2 : 1));
+    const size_t n_half = 2 * (seasons_.size() + 1);
+    const std::vector<int64_t> lags = own_lags();
+    views_.resize(n_half * (positive_ ? 2 : 1));
     for (size_t v = 0; v < views_.size(); ++v) {
       const size_t s = v % (seasons_.size() + 1);
-      views_[v].log = positive_ && v <= seasons_.size();
-      views_[v].season.start(s == 0 ? 1 : seasons_[s - 1]);
+      View& view = views_[v];
+      view.log = positive_ && v < n_half;
+      view.lags = v % n_half > seasons_.size();
+      const int64_t length = s == 0 ? 1 : seasons_[s - 1];
+      if (view.lags)
+        view.autoregression.start(length, lags);
+      else
+        view.season.start(length);
     }
     moved_ = moved_n_ = cycled_ = cycled_n_ = 0;
     counted_ = 0;
+  }
+
+  // one season and a step of them, and those next to the longest season
+  std::vector<int64_t> own_lags() const {
+    const int64_t near = seasons_.empty() ? kLags : std::min(seasons_[0] + 1, kMostLags);
+    std::vector<int64_t> lags;
+    for (int64_t k = 1; k <= near; ++k) lags.push_back(k);
+    for (int64_t k = longest_ - 1; k <= longest_ + 1; ++k)
+      if (k > near) lags.push_back(k);
+    return lags;
   }
 
   // runs every view at the origin t; false where nothing is known there
@@ -377,13 +399,23 @@ class SeriesBank {
     naive_[o] = y_[end];
     for (View& view : views_) {
       const std::vector<double>& z = seen(view);
+      const View& plain = view.log || !positive_ ? views_[0] : views_[2 * (seasons_.size() + 1)];
+      view.forecast.resize(n_grid * h);
+      double* forecast = view.forecast.data() + o * h;
+      auto put = [&](int64_t j, double value) { forecast[j] = scale_ * (view.log ? std::exp(value) : value); };
+      if (view.lags) {
+        view.autoregression.advance(z.data(), first_known_, t);
+        if (view.autoregression.run(h))
+          for (int64_t j = 0; j < h; ++j) put(j, view.autoregression.forecast[j]);
+        else
+          std::copy_n(plain.forecast.begin() + o * h, h, forecast);
+        continue;
+      }
       view.season.advance(z.data(), t);
       view.season.estimate();
       if (view.season.length > 1 && view.season.shrink == 0) {
-        const View& plain = view.log || !positive_ ? views_[0] : views_[seasons_.size() + 1];
         view.run = plain.run;
-        view.forecast.resize(n_grid * h);
-        std::copy_n(plain.forecast.begin() + o * h, h, view.forecast.begin() + o * h);
+        std::copy_n(plain.forecast.begin() + o * h, h, forecast);
         continue;
       }
       Filters& f = view.filters;
@@ -395,11 +427,7 @@ class SeriesBank {
       f.adjusted.resize(f.n);
       for (int64_t i = 0; i < f.n; ++i) f.adjusted[i] = z[b + i] - view.season.at(b + i);
       f.run(grid_);
-      view.forecast.resize(n_grid * h);
-      for (int64_t j = 0; j < h; ++j) {
-        const double value = f.forecast[j] + view.season.at(t + 1 + j);
-        view.forecast[o * h + j] = scale_ * (view.log ? std::exp(value) : value);
-      }
+      for (int64_t j = 0; j < h; ++j) put(j, f.forecast[j] + view.season.at(t + 1 + j));
     }
     return true;
   }
@@ -436,8 +464,14 @@ class SeriesBank {
   void combine(int64_t o, double* forecast) const {
     const int64_t h = grid_.h;
     for (int64_t j = 0; j < h; ++j) {
+      double low = views_[0].forecast[o * h + j], high = low;
       forecast[j] = 0;
-      for (const View& view : views_) forecast[j] += view.weight * view.forecast[o * h + j];
+      for (const View& view : views_) {
+        const double value = view.forecast[o * h + j];
+        low = std::min(low, value), high = std::max(high, value);
+        forecast[j] += view.weight * value;
+      }
+      forecast[j] = std::clamp(forecast[j], low, high);  // what all agree on is not rounded
       if (positive_)
         forecast[j] = std::max(forecast[j], 0.3 * least_);
       else if (least_ >= 0)
@@ -455,7 +489,8 @@ class SeriesBank {
   }
 
   // unit of the series and columns of the origin, on the scale of logarithms where there are any
-  void describe(int64_t t, int64_t before, const double* forecast, double* unit, double* logs, float* columns) {
+  void describe(int64_t t, int64_t o, int64_t before, const double* forecast, double* unit, double* logs,
+                float* columns) {
     const int64_t h = grid_.h;
     const std::vector<double>& z = positive_ ? logs_ : levels_;
     count_changes(z, t);
@@ -463,14 +498,14 @@ class SeriesBank {
     double share = 0;
     const View* best = nullptr;
     for (const View& view : views_)
-      if (view.log == positive_) {
+      if (view.log == positive_ && !view.lags) {
         share += view.weight;
         if (!best || view.weight > best->weight) best = &view;
       }
     auto season = [&](int64_t i, bool newer) {
       double value = 0;
       for (const View& view : views_)
-        if (view.log == positive_ && view.season.length > 1) {
+        if (view.log == positive_ && !view.lags && view.season.length > 1) {
           const int64_t q = i % view.season.length;
           const double w = share > 0 ? view.weight / share : view.season.length == longest_;
           value += w * (newer ? view.season.recent[q] - view.season.lasting[q] : view.season.at(i));
@@ -569,7 +604,18 @@ class SeriesBank {
     put(trending);
     put(theta);
     put(alpha);
+    // autoregressions of changes from step to step and from season to season, beside the forecast
+    auto beside = [&](const View& view) {
+      for (const int64_t j : {int64_t{0}, h / 2, h - 1})
+        put((transformed(view.forecast[o * h + j]) - transformed(forecast[j])) / u);
+    };
+    double lagged = 0;
+    for (const View& view : views_)
+      if (view.lags) lagged += view.weight;
+    put(lagged);
+    beside(views_[seasons_.size() + 1]);
     if (longest_ > 1) {
+      beside(views_[2 * seasons_.size() + 1]);
       const int64_t steps = std::min({h, longest_, kMostAhead});
       for (int64_t j = 0; j < steps; ++j) {
         const int64_t i = t + 1 + j * std::min(h, longest_) / steps;
@@ -593,8 +639,8 @@ inline int64_t smoothing_columns(int64_t h, int64_t longest_season) {
 //   forecast (n_series, n_origins, h)   of y; NaN where nothing is known
 //   unit     (n_series, n_origins)      size of a change, of log y where `logs` is 1, else of y
 //   logs     (n_series, n_origins)
-//   views    (n_series, n_origins, 2 (n_seasons + 1))  weights of the views: levels, then logarithms, each without a
-//            season and with every one
+//   views    (n_series, n_origins, 4 (n_seasons + 1))  weights of the views: levels, then logarithms; for each of them
+//            smoothers without a season and with every one, then autoregressions of changes over a step and a season
 //   columns  (n_series, n_origins, smoothing_columns(...)), what a correction may look at, or null
 inline void smoothing_bank(const double* y, const int64_t* indptr, int64_t n_series, const int64_t* seasons,
                            int64_t n_seasons, int64_t h, const int64_t* first, int64_t n_origins, int64_t stride,

@@ -437,7 +437,7 @@ def smoothing_bank(
 
     Series i is ``y[indptr[i]:indptr[i + 1]]``, NaN where a value is missing. Its o-th origin has not seen the last
     ``first[i] + o * stride`` values. Returns forecasts (n_series, n_origins, h), units and whether they are those of
-    logarithms (n_series, n_origins), weights of the views (n_series, n_origins, 2 * (n_seasons + 1)) and, where asked
+    logarithms (n_series, n_origins), weights of the views (n_series, n_origins, 4 * (n_seasons + 1)) and, where asked
     for, columns of the origins (n_series, n_origins, n_columns).
     """
     n_series = len(indptr) - 1

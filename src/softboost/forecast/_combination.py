@@ -32,14 +32,14 @@ FEW_ROWS = 50_000  # up to them every phase of the season gives origins
 SAMPLE = 12, 64  # series that a costly candidate is first judged on, for small and for large panels
 MAX_POOLED_ROWS = 60_000  # that one regression for all series learns from, about
 EARNS = 0.01  # gain that a costly candidate must bring, for each power of ten of the series it is fitted on
-WINDOWS, FEW_WINDOWS = 40, 16  # origins of a series that intervals are calibrated at; fewer of very many series
+WINDOWS, FEW_WINDOWS = 40, 8  # origins of a series that intervals are calibrated at; fewer of very many series
 MANY_SERIES = 500
 ENOUGH_FOR_RANGE = 10  # values that tell the range of a series
 KEEPS = 0.2  # part of its rows that a judged regression may have missed without being fitted again
 
 # One row a candidate: its name, and what it is, for reports and docs.
 CANDIDATES = {
-    "smoothing": "bank of exponential smoothers, weighed by their errors on the series",
+    "smoothing": "bank of exponential smoothers and autoregressions, weighted by their errors on the series",
     "correction": "what all series together say about the errors of the bank",
     "local": "regression on its own past, one for each series",
     "global": "regression on the past, one for all series",
@@ -207,6 +207,7 @@ class Combination:
         ratio = self.ratio[np.minimum(np.arange(h), len(self.ratio) - 1)]
         errors = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None] * ratio
         errors[panel.sizes[:, None] - back < LEAST_BEFORE] = np.nan
+        errors = errors[:, ::-1]  # in the order of time
         now = self.smoothing.outlook(panel, 1)
         logs, n_known = now.logs[:, 0], panel.n_known
         scales, usual = _scales(now.unit[:, 0], logs, panel, None if of_all is None else of_all.usual)

@@ -1,7 +1,7 @@
-"""The smoothing bank: many exponential smoothers at once, weighed by how well they forecast each series so far.
+"""The smoothing bank: exponential smoothers and autoregressions, weighted by how well they forecast each series so far.
 
-Nothing is fitted, so a forecast depends on the values before it alone, and forecasts from many past origins cost little
-more than one. The other candidates build on these forecasts or have to beat them.
+Smoothers have fixed settings, and autoregressions are solved in closed form along the series. A forecast therefore
+depends on the values before it alone, and forecasts from many past origins cost little more than one. The other candidates build on these forecasts or have to beat them.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class Outlook:
     unit : ndarray of shape (n_series, n_origins)
         Size of a change: of log y where ``logs`` is true, of y elsewhere.
     logs : ndarray of bool, shape (n_series, n_origins)
-    views : ndarray of shape (n_series, n_origins, 2 * (n_seasons + 1))
-        Weights of the views: levels, then logarithms, each without a season and with every one.
+    views : ndarray of shape (n_series, n_origins, 4 * (n_seasons + 1))
+        Weights of the views: levels, then logarithms; for each of them smoothers without a season and with every one,
+        then autoregressions of changes over one step and over every season.
     columns : ndarray of shape (n_series, n_origins, n_columns)
         The origin in units of its series: changes, distances, slopes, seasons ahead.
     """
