@@ -352,7 +352,7 @@ def smoothing_season(z, m):
 
 
 def autoregression(z, h, step, lags):
-    """Forecasts (h,) by a ridge regression of changes over ``step`` values on earlier ones; None for too few of them."""
+    """Forecasts (h,) by ridge regression of changes over ``step`` values on earlier ones; None for too few of them."""
     z = np.asarray(z, dtype=float)
     changes = z[step:] - z[:-step]
     centres = [0.5 * changes[: i + 1].sum() / (i + 3) for i in range(len(changes))]

@@ -1,7 +1,8 @@
 """The smoothing bank: exponential smoothers and autoregressions, weighted by how well they forecast each series so far.
 
 Smoothers have fixed settings, and autoregressions are solved in closed form along the series. A forecast therefore
-depends on the values before it alone, and forecasts from many past origins cost little more than one. The other candidates build on these forecasts or have to beat them.
+depends on the values before it alone, and forecasts from many past origins cost little more than one. The other
+candidates build on these forecasts or have to beat them.
 """
 
 from __future__ import annotations
