@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
 from softboost import SoftBoostRegressor
-from softboost._data.columns import Columns, read_frame
+from softboost._data.columns import Columns
+from softboost._data.reading import read_frame
 from softboost._data.units import Units
 from softboost._file.container import dumps, loads
 
@@ -202,7 +203,7 @@ def test_category_columns_are_taken_by_themselves(kind):
 
 @pytest.mark.parametrize("named", [["town"], [0], [True, False]], ids=["name", "number", "mask"])
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_text_columns_are_categories_when_named(named, library):
+def test_columns_are_categories_when_named(named, library):
     town, size, y = category_data()
     frame = library.DataFrame({"town": town, "size": size})
     model = SoftBoostRegressor(categorical_features=named).fit(frame, y)
@@ -252,27 +253,79 @@ def test_weight_of_two_counts_a_category_twice():
     assert weighted.categories == repeated.categories == {0: ["a", "b"]}
 
 
-@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_text_and_dates_are_refused_with_a_way_out(library):
+TEXT_TYPES = {
+    "pandas object": lambda town: pd.DataFrame({"town": pd.Series(town, dtype=object)}),
+    "pandas string": lambda town: pd.DataFrame({"town": pd.Series(town, dtype="string")}),
+    "pandas 3 string": lambda town: pd.DataFrame({"town": pd.Series(town, dtype=pd.StringDtype(na_value=np.nan))}),
+    "pandas arrow": lambda town: pd.DataFrame({"town": pd.Series(town, dtype="string[pyarrow]")}),
+    "polars": lambda town: pl.DataFrame({"town": list(town)}),
+    "array of objects": lambda town: np.array(town, dtype=object)[:, None],
+    "array of strings": lambda town: np.array(town, dtype=str)[:, None],
+    "list": lambda town: [[t] for t in town],
+}
+
+
+@pytest.mark.parametrize("kind", TEXT_TYPES)
+def test_text_is_taken_as_categories(kind):
+    town, _, y = category_data()
+    X = TEXT_TYPES[kind](town)
+    expected = helpers.plain().fit(pd.DataFrame({"town": pd.Categorical(town)}), y)
+    model = helpers.plain().fit(X, y)
+    assert model.columns_.categories == expected.columns_.categories == {0: ["ankara", "bursa", "izmir"]}
+    assert_array_equal(model.predict(X), expected.predict(pd.DataFrame({"town": town})))
+
+
+def test_numbers_beside_text_in_an_array_of_strings():
     town, size, y = category_data()
-    with pytest.raises(ValueError, match=r"column 'town' has dtype .*categorical_features=\['town'\]"):
-        SoftBoostRegressor().fit(library.DataFrame({"town": town, "size": size}), y)
-    dates = pd.date_range("2024-01-01", periods=120).to_pydatetime().tolist()
-    with pytest.raises(ValueError, match=r"column 'day' has dtype Datetime.*convert \['day'\] to numbers"):
-        SoftBoostRegressor().fit(library.DataFrame({"day": dates, "size": size}), y)
+    X = np.column_stack([town, size])
+    assert X.dtype.kind == "U"
+    model = helpers.plain().fit(X, y)
+    expected = helpers.plain().fit(pd.DataFrame({"town": town, "size": X[:, 1].astype(float)}), y)
+    assert list(model.columns_.categories) == [0]
+    assert_array_equal(model.feature_importances_, expected.feature_importances_)
+
+
+def test_missing_text_is_no_category():
+    town, size, y = category_data()
+    for missing in (None, np.nan, pd.NA):
+        words = town.astype(object)
+        words[::5] = missing
+        model = helpers.plain().fit(pd.DataFrame({"town": words, "size": size}), y)
+        assert model.columns_.categories == {0: ["ankara", "bursa", "izmir"]}
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_all_columns_that_are_not_numeric_are_named_at_once(library):
-    town, size, y = category_data()
-    dates = pd.date_range("2024-01-01", periods=120).to_pydatetime().tolist()
-    frame = library.DataFrame({"town": town, "size": size, "day": dates, "code": town})
-    expected = r"'town' \(\w+\), 'day' \(Datetime\), 'code' .*features=\['town', 'code'\].*convert \['day'\]"
+def test_all_columns_that_cannot_be_used_are_named_at_once(library):
+    _, size, y = category_data()
+    bytes_ = [b"x"] * 120
+    lists = [[1, 2]] * 120
+    frame = library.DataFrame({"raw": bytes_, "size": size, "tags": lists})
+    expected = r"cannot be used: 'raw' \(.*\), 'tags' \(.*\)\. .*categorical_features=\['raw', 'tags'\]"
     with pytest.raises(ValueError, match=expected):
         SoftBoostRegressor().fit(frame, y)
-    rows = np.array([["a", 1.0, "b"]] * 120, dtype=object)
+
+
+def test_a_mixture_of_numbers_and_text_is_refused():
+    _, size, y = category_data()
+    mixed = size.astype(object)
+    mixed[3] = "n/a"
+    with pytest.raises(ValueError, match=r"'price' \(mixes float and str\)"):
+        SoftBoostRegressor().fit(pd.DataFrame({"price": mixed}), y)
+    rows = np.array([["a", 1.0, 2.0]] * 120, dtype=object)
+    rows[::2, [0, 2]] = [3.0, "b"]
     with pytest.raises(ValueError, match=r"Columns \[0, 2\] hold text; pass categorical_features=\[0, 2\]"):
         SoftBoostRegressor().fit(rows, y)
+    named = SoftBoostRegressor(categorical_features=[0, 2]).fit(rows, y)
+    assert named.columns_.categories == {0: ["3", "a"], 2: ["2", "b"]}
+
+
+def test_a_column_of_another_type_at_predict_is_refused():
+    town, size, y = category_data()
+    model = helpers.plain().fit(pd.DataFrame({"town": town, "size": size, "other": size}), y)
+    other = pd.DataFrame({"town": town, "size": town, "other": pd.Timestamp("2024-01-01")})
+    expected = r"differ from those in fit: 'size' \(a number in fit, now .*\), 'other' \(a number in fit, now Datetime"
+    with pytest.raises(ValueError, match=expected):
+        model.predict(other)
 
 
 def test_numbers_in_place_of_the_categories_of_a_frame_are_refused():
@@ -296,7 +349,7 @@ def test_numbers_in_place_of_the_categories_of_a_frame_are_refused():
 
 
 def test_categories_can_be_switched_off():
-    with pytest.raises(ValueError, match="column 'town' has dtype Categorical"):
+    with pytest.raises(ValueError, match=r"'town' \(dtype Categorical\).*categorical_features=\['town'\]"):
         SoftBoostRegressor(categorical_features=None).fit(category_frames()["pandas category"], category_data()[2])
 
 

@@ -577,6 +577,8 @@ class TestOldFiles:
             X = pd.DataFrame(X, columns=expected["names"])
             for name, values in expected["categories"].items():
                 X[name] = values
+            for name, values in expected.get("dates", {}).items():
+                X[name] = pd.to_datetime(values)
         np.testing.assert_allclose(model.predict(X), expected["prediction"], rtol=1e-9, atol=1e-12)
         if "quantiles" in expected:
             np.testing.assert_allclose(model.predict_quantiles(X), expected["quantiles"], rtol=1e-9, atol=1e-12)

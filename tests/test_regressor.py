@@ -286,6 +286,14 @@ def test_eval_set_does_not_change_the_model():
         assert len(watched.evals_result_["validation"]) == watched.n_estimators_
 
 
+def test_early_stopping_keeps_the_model_selection_of_the_default():
+    X, y = helpers.make_data()
+    model = SoftBoostRegressor(early_stopping=True).fit(X, y, eval_set=[(X, y)])
+    assert model.choice_ is not None
+    assert_array_equal(model.predict(X), SoftBoostRegressor().fit(X, y).predict(X))
+    assert SoftBoostRegressor(n_estimators=20, early_stopping=True).fit(X, y).choice_ is None
+
+
 def test_early_stopping_keeps_the_best_round():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 5)), rng.normal(size=60)

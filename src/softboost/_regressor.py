@@ -32,7 +32,6 @@ from ._data.checks import (
     check_shares,
     resolve_n_threads,
 )
-from ._data.folds import Folds
 from ._data.plain_rows import plain_rows
 from ._data.task import Task
 from ._file.codecs.state import register_estimator
@@ -110,14 +109,17 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     standardize : bool, default=True
         Standardise columns and y internally to mean zero and unit variance.
     cv : None, int, splitter or iterable of splits, default=None
-        Cross-validation of the model selection. None uses five folds, or one hold-out set beyond 5,000 rows.
+        Cross-validation of the model selection. None uses five folds, or one hold-out set beyond 5,000 rows. Splits are
+        pairs of row indices, such as ``list(KFold(5).split(X))``.
     shuffle : {"auto", "blocks", True, False}, default="auto"
         Assignment of rows to folds: contiguous blocks, random (True), or in time order (False), where each fold is
         validated only on rows after its training rows. ``"auto"`` is False for a non-stationary series, else
         ``"blocks"``. Rows are recognised as a series if a column repeats the target of the previous row.
     early_stopping : bool, default=False
         Stop when the validation loss has not improved for ``n_iter_no_change`` rounds, and keep the best round. The
-        validation rows are ``eval_set``, or ``validation_fraction`` of the rows. Fits without model selection.
+        validation rows are ``eval_set``, or ``validation_fraction`` of the rows. Fits one boosted model, without model
+        selection. With ``n_estimators="auto"`` it changes nothing, because model selection already finds the number of
+        rounds by cross-validation.
     validation_fraction : float, default=0.1
         Share of rows used for early stopping: the last rows if ``shuffle=False``, else random rows.
     n_iter_no_change : int, default=10
@@ -125,7 +127,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     tol : float, default=1e-7
         Minimum decrease of the loss that counts as an improvement.
     categorical_features : "auto", None or list, default="auto"
-        Categorical columns, by name or index. ``"auto"`` uses the columns of a data frame with a categorical dtype.
+        Categorical columns, by name or index. ``"auto"`` uses the columns of text and of a categorical dtype.
     warm_start : bool, default=False
         Keep the rounds of the previous fit and continue up to ``n_estimators``. Only without model selection.
     n_jobs : int or None, default=None
@@ -219,13 +221,15 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> SoftBoostRegressor:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, groups: Any = None
+    ) -> SoftBoostRegressor:
         """Fit the model.
 
         Parameters
         ----------
         X : array or frame of shape (n_samples, n_features)
-            NumPy array, or pandas or polars data frame. May contain NaN.
+            NumPy array, or pandas or polars data frame, with numbers, text, categories, dates and missing values.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
             One target, or several targets that share their trees.
         sample_weight : array of shape (n_samples,), default=None
@@ -233,6 +237,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             validation rows of early stopping are counted in rows.
         eval_set : tuple (X, y), or list of one, default=None
             Validation rows whose loss is recorded after every round; used for early stopping.
+        groups : array of shape (n_samples,), default=None
+            Groups of rows that belong together, such as the rows of one person. Model selection and early stopping
+            validate on other groups than they train on.
 
         Returns
         -------
@@ -241,7 +248,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         self._check_params()
         previous = self._previous_fit()
         try:
-            task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous)
+            task = Task.from_user(copy.copy(self), X, y, sample_weight, eval_set, previous, groups=groups)
             fitted = self._fit_task(task, previous, codes=True)
             self._take(fitted)  # last, so that a failed fit leaves the model unchanged
         except KeyboardInterrupt as stop:
@@ -278,7 +285,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """
         self._check_params()
         before: FittedModel | None = vars(self).get("_fitted")
-        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, before)
+        task = Task.from_user(copy.copy(self), X, y, sample_weight, None, before, new_rows=before is not None)
         if before is not None:
             fitted = self._extended(task, before)
         else:
@@ -337,15 +344,16 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """Fit the parameters of the estimator; with ``codes``, the encoding of the columns may change."""
         X, y, weight = task.standardised()
         given = given_candidates(self, task)
-        if given.nothing_to_choose or self.early_stopping:
+        if given.nothing_to_choose or (self.early_stopping and self.n_estimators != AUTO):
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(y))
         if kind.kind == "time" and recognise(task.tamed(codes=False)).kind == "table":
             kind = RowsKind(n_outputs=len(y))  # an outlier made the other targets seem equal to a column
+        true_y = task.y
         if kind.kind == "table":
             task = task.tamed(codes=codes)
             X, y, weight = task.standardised()
-        folds = Folds(self.cv, self.shuffle, task.X_rows, task.y_rows, task.kept, task.seed)
+        folds = task.folds(self)
         if not folds.in_order(kind.forward):
             return self._fit_constant(task)
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
@@ -360,7 +368,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         finally:
             progress.close()
         fitted = FittedModel.of(task, members, choice, in_time_order=kind.is_series)
-        fitted = replace(fitted, intervals=learn_intervals(X, y, weight, validated, task.loss, task.units))
+        fitted = replace(
+            fitted,
+            intervals=learn_intervals(X, task.units.standardised_y(true_y), weight, validated, task.loss, task.units),
+        )
         if task.eval_rows is None:
             return fitted
         return replace(fitted, evals_result={"validation": fitted.staged_losses(*task.eval_rows, task.n_threads)})
@@ -615,7 +626,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         """
         model = self._snapshot()
         fitted = model._fitted
-        task = Task.from_user(copy.copy(model), X, y, sample_weight, None, fitted)
+        task = Task.from_user(copy.copy(model), X, y, sample_weight, None, fitted, new_rows=True)
         raw = fitted.bounded(fitted.ensemble.raw_prediction(task.encoded, task.n_threads), task.encoded)
         rows = np.arange(task.y.shape[1])
         validated = Validated(rows, np.zeros_like(rows), task.units.standardised_y(raw.T.astype(np.float64)))
@@ -635,10 +646,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _encode(self, X: Any) -> Array:
         columns, names = self._fitted.columns, self._fitted.feature_names_in
-        plain = None if columns.categories else plain_rows(X, columns.n_features, names)
+        plain = None if columns.kinds else plain_rows(X, columns.n_features, names)
         if plain is not None:
             return columns.encode(plain, {})
-        matrix, categories = check_columns(self, X, sorted(columns.categories) or None, reset=False)
+        matrix, categories = check_columns(self, X, None, kinds=columns.kinds)
         columns.check_kinds(categories, getattr(self, "feature_names_in_", None))
         return columns.encode(matrix, categories)
 

@@ -66,6 +66,7 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
             **PLAIN, **none, cv=ShuffleSplit(2, test_size=0.3), random_state=np.random.default_rng(3)
         ).fit(X, y),
         "in_time": SoftBoostRegressor(**PLAIN, **none, cv=TimeSeriesSplit(3, gap=1)).fit(X, y),
+        "columns": SoftBoostRegressor(**PLAIN).fit(mixed(rng, 240), np.abs(rng.normal(size=240))),
         "intervals": SoftBoostRegressor().fit(X, y * (1 + X[:, 2] / 4)),
         "torch_mlp": SoftBoostRegressor(
             **PLAIN, feature_transform=mlp(2, (3,), n_steps=2, rest="drop"), random_state=0
@@ -82,9 +83,19 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
         if name == "names":
             expected |= {"names": list("abcd"), "categories": {"e": ["x", "y", "x", "z", "y", "x"]}}
             given = pd.DataFrame(rows, columns=list("abcd")).assign(e=expected["categories"]["e"])
+        if name == "columns":
+            given = mixed(np.random.default_rng(8), 6)
+            expected = {"X": [[]] * 6, "names": [], "categories": {"shop": given["shop"].tolist()}}
+            expected["dates"] = {"day": [day.isoformat() for day in given["day"]]}
         if name == "intervals":
             expected["quantiles"] = model.predict_quantiles(rows).tolist()
         yield name, model, {**expected, "prediction": model.predict(given).tolist()}
+
+
+def mixed(rng: np.random.Generator, n: int) -> pd.DataFrame:
+    """Many categories, and dates."""
+    shop = [f"shop {i}" for i in rng.integers(0, 40, size=n)]
+    return pd.DataFrame({"shop": shop, "day": pd.date_range("2023-01-01 08:00", periods=n, freq="101h")})
 
 
 def forecasters() -> Iterator[tuple[str, Any, dict[str, Any]]]:

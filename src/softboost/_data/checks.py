@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from .columns import is_frame, read_array, read_frame
+from .reading import is_frame, read_array, read_frame
 
 __all__ = [
     "check_choice",
@@ -90,7 +90,7 @@ HINTS = {
     "Input X contains infinity": "Replace infinite values by NaN (missing) or by finite numbers.",
     "Input y contains": "Drop the rows with a missing or infinite y, or set a finite value.",
     "Expected unique column names": "Rename the duplicate columns.",
-    "could not convert string to float": "List string columns in categorical_features or convert them to numbers.",
+    "could not convert string to float": "Convert the text to numbers, or list its column in categorical_features.",
 }
 
 
@@ -174,19 +174,26 @@ def resolve_seed(random_state: Any) -> int:
 KINDS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C"}
 
 
-def check_columns(model: Any, X: Any, categorical_features: Any, *, reset: bool) -> tuple[Array, dict[int, Array]]:
-    """X as a float matrix with NaN for missing values, and its category columns; checks column names and number."""
+def check_columns(
+    model: Any, X: Any, categorical_features: Any, *, kinds: dict[int, str] | None = None
+) -> tuple[Array, dict[int, Array]]:
+    """X as a float matrix with NaN for missing values, and its columns of text and dates.
+
+    ``kinds`` are the columns of a fitted model that are not numbers; names and number of columns must then agree with
+    those in fit.
+    """
+    reset = kinds is None
     with hinted():
         if is_frame(X):
             validate_data(model, X, skip_check_array=True, reset=reset)
-            matrix, categories = read_frame(X, categorical_features)
+            matrix, others = read_frame(X, categorical_features, kinds)
             _refuse_infinity(matrix, getattr(model, "feature_names_in_", None))
-            return check_array(matrix, estimator=model, input_name="X", **KINDS), categories
-        numeric, categories = read_array(X, categorical_features)
+            return check_array(matrix, estimator=model, input_name="X", **KINDS), others
+        numeric, others = read_array(X, categorical_features, kinds)
         if isinstance(numeric, np.ndarray) and numeric.ndim == 2:
             _refuse_text(numeric)
             _refuse_infinity(numeric)
-        return validate_data(model, numeric, reset=reset, **KINDS), categories
+        return validate_data(model, numeric, reset=reset, **KINDS), others
 
 
 def _refuse_text(X: Array) -> None:

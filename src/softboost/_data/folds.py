@@ -1,4 +1,4 @@
-"""Folds for cross-validation: contiguous blocks, random rows, or forward validation in time order."""
+"""Folds for cross-validation: contiguous blocks, random rows, whole groups, or forward validation in time order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit, check_cv
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold, TimeSeriesSplit, check_cv
 
+from .categories import as_text
 from .checks import check_integer
 
-__all__ = ["Folds", "make_folds"]
+__all__ = ["Folds", "check_groups", "make_folds"]
 
 Array = NDArray[Any]
 MAX_ROWS_FOR_FOLDS = 5000
 MAX_TRAINING_ROWS = 2**15  # of the single hold-out split used beyond MAX_ROWS_FOR_FOLDS
+N_FOLDS = 5
 FORWARD_START = 0.4  # share of the rows before the first validation block of forward validation
 
 
@@ -25,38 +27,79 @@ class Folds:
     Parameters are those of :func:`make_folds`; ``shuffle="auto"`` leaves the order open.
     """
 
-    def __init__(self, cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> None:
-        self.cv, self.shuffle, self.seed = cv, shuffle, seed
+    def __init__(
+        self, cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int, groups: Array | None = None
+    ) -> None:
+        self.cv, self.shuffle, self.seed, self.groups = cv, shuffle, seed, groups
         self.rows = X, y, kept
         self._made: dict[Any, list[tuple[Array, Array]]] = {}
+        if groups is not None and shuffle is False:
+            raise ValueError(
+                "groups cannot be combined with shuffle=False, which validates on later rows; leave out groups, or use "
+                "shuffle='auto' or True"
+            )
 
     def in_order(self, forward: bool) -> list[tuple[Array, Array]]:
         """Folds in time order if ``forward``, else contiguous blocks, where the user has left that open."""
         shuffle = self.shuffle if self.shuffle != "auto" else (False if forward else "blocks")
+        shuffle = "blocks" if shuffle is False and self.groups is not None else shuffle
         order_counts = self.cv is None or isinstance(self.cv, (int, np.integer))
         key = shuffle if order_counts else None  # a splitter has its own order, and may be read only once
         if key not in self._made:
-            self._made[key] = make_folds(self.cv, shuffle, *self.rows, self.seed)
+            self._made[key] = make_folds(self.cv, shuffle, *self.rows, self.seed, self.groups)
         return self._made[key]
 
+    def of_rows(self) -> Array:
+        """A fold for each row, as given by the user, else blocks of rows or groups."""
+        n = len(self.rows[2])
+        if self.cv is not None:
+            fold = np.full(n, -1)
+            for k, (_, held) in reversed(list(enumerate(self.in_order(False)))):
+                fold[held] = k
+            if np.all(fold >= 0):
+                return fold
+        if self.groups is None:
+            return np.arange(n) * N_FOLDS // n
+        place = np.unique(self.groups[self.rows[2]], return_inverse=True)[1]
+        return place * min(N_FOLDS, place.max() + 1) // (place.max() + 1)
 
-def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int) -> list[tuple[Array, Array]]:
+
+def check_groups(groups: Any, n_samples: int) -> Array | None:
+    """Groups as numbers from 0, one per row of X."""
+    if groups is None:
+        return None
+    values = list(groups)
+    if len(values) != n_samples:
+        raise ValueError(f"groups has {len(values)} values, but X has {n_samples} rows")
+    array = np.asarray(groups)
+    if array.dtype.kind in "biuf" and array.ndim == 1 and not np.isnan(array).any():
+        return np.unique(array, return_inverse=True)[1]
+    texts = as_text(values)
+    missing = [i for i, text in enumerate(texts) if text is None]
+    if missing:
+        raise ValueError(f"groups has a missing value in row {missing[0]}; set a group for every row")
+    return np.unique(texts.astype(str), return_inverse=True)[1]
+
+
+def make_folds(
+    cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int, groups: Array | None = None
+) -> list[tuple[Array, Array]]:
     """Pairs of (training rows, validation rows), as indices into the rows ``kept`` (those of positive weight).
 
     Without ``cv`` there are five folds up to 5,000 rows. Beyond, there is one hold-out set of a fifth of the rows, with
     at most 32,768 training and 16,384 validation rows, because more rows hardly change the selected model.
     ``shuffle="blocks"`` splits into contiguous blocks, True assigns rows to folds at random, and False validates each
-    fold only on rows after its training rows.
+    fold only on rows after its training rows. Rows of the same group are in the same fold.
     """
     place = np.full(len(X), -1)
     place[kept] = np.arange(len(kept))
     if cv is None:
-        return _default_folds(len(kept), shuffle, seed)
+        return _default_folds(len(kept), shuffle, seed, None if groups is None else groups[kept])
     if isinstance(cv, (int, np.integer)):
         check_integer("cv", cv, 2)
         if cv > len(X):
             raise ValueError(f"cv={cv} exceeds the number of rows; use at most {len(X)} folds")
-        splitter = _integer_cv(int(cv), shuffle, seed)
+        splitter = _integer_cv(int(cv), shuffle, seed, groups)
     else:
         try:
             splitter = check_cv(cv)
@@ -65,39 +108,54 @@ def make_folds(cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int
                 f"cv must be None, an integer, a scikit-learn splitter or an iterable of splits, got {cv!r}"
             ) from None
     folds = []
-    for train, held in splitter.split(X, y):
+    for train, held in splitter.split(X, y, groups):
         train, held = place[np.asarray(train)], place[np.asarray(held)]
         train, held = train[train >= 0], held[held >= 0]
         if len(train) and len(held):
             folds.append((train, held))
     if not folds:
-        raise ValueError(f"cv={cv!r} gives no fold with both training and validation rows; use fewer splits")
+        raise ValueError(
+            f"cv={cv!r} gives no fold with both training and validation rows; use fewer splits, or a list if it is a "
+            "generator that was read before"
+        )
     return folds
 
 
-def _integer_cv(n_splits: int, shuffle: Any, seed: int) -> BaseCrossValidator:
+def _integer_cv(n_splits: int, shuffle: Any, seed: int, groups: Array | None = None) -> BaseCrossValidator:
     check_integer("cv", n_splits, 2)
-    if shuffle is False:
-        return TimeSeriesSplit(n_splits)
-    return KFold(n_splits, shuffle=shuffle is True, random_state=seed if shuffle is True else None)
+    mixed = {"shuffle": True, "random_state": seed} if shuffle is True else {}
+    if groups is not None:
+        n_groups = len(np.unique(groups))
+        if n_splits > n_groups:
+            raise ValueError(f"cv={n_splits} exceeds the number of groups; use at most {n_groups} folds")
+        return GroupKFold(n_splits, **mixed)
+    return TimeSeriesSplit(n_splits) if shuffle is False else KFold(n_splits, **mixed)
 
 
-def _default_folds(n: int, shuffle: Any, seed: int) -> list[tuple[Array, Array]]:
+def _default_folds(n: int, shuffle: Any, seed: int, groups: Array | None) -> list[tuple[Array, Array]]:
     rows = np.arange(n)
+    n_splits = min(N_FOLDS, n)
+    if groups is not None:
+        n_groups = len(np.unique(groups))
+        if n_groups < 2:
+            raise ValueError("groups has a single group, which cannot be divided into folds; leave out groups")
+        n_splits = min(N_FOLDS, n_groups)
     if n > MAX_ROWS_FOR_FOLDS:
-        if shuffle is False:
+        if groups is not None:
+            _, own = next(iter(_integer_cv(n_splits, shuffle, seed, groups).split(rows[:, None], groups=groups)))
+            held = np.isin(rows, own)
+        elif shuffle is False:
             held = rows >= n - n // 5
         elif shuffle is True:
             held = np.random.default_rng(seed).permutation(n) < n // 5
         else:  # ten contiguous validation blocks, evenly spread over the rows
             held = (rows * 50 // n) % 5 == 2
         return [(_thinned(rows[~held], MAX_TRAINING_ROWS), _thinned(rows[held], MAX_TRAINING_ROWS // 2))]
-    n_splits = min(5, n)
     if n_splits < 2:
         return []
     if shuffle is False:
         return _forward_folds(n)
-    return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))
+    return list(_integer_cv(n_splits, shuffle, seed, groups).split(rows[:, None], groups=groups))
 
 
 def _thinned(rows: Array, most: int) -> Array:
@@ -105,7 +163,7 @@ def _thinned(rows: Array, most: int) -> Array:
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
-def _forward_folds(n: int, n_folds: int = 5) -> list[tuple[Array, Array]]:
+def _forward_folds(n: int, n_folds: int = N_FOLDS) -> list[tuple[Array, Array]]:
     """Validation blocks over the later rows, each with all rows before it as training rows."""
     first = max(2, int(np.ceil(FORWARD_START * n)))
     edges = np.unique(np.linspace(first, n, n_folds + 1).astype(int))

@@ -12,6 +12,7 @@ from softboost.losses import Loss, make_loss
 
 from .checks import check_columns, check_weight, check_y, resolve_n_threads, resolve_seed
 from .columns import Columns
+from .folds import Folds, check_groups
 from .outliers import tails_of
 from .units import Units
 
@@ -67,19 +68,31 @@ class Task:
         self.bounded = True
         self.feature_names: Any = None
         self.eval_rows: tuple[Array, Array] | None = None
+        self.groups: Array | None = None
         self._standardised: Rows | None = None
+        self._folds: Folds | None = None
 
     @classmethod
     def from_user(
-        cls, model: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, previous: Previous | None = None
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        eval_set: Any,
+        previous: Previous | None = None,
+        *,
+        groups: Any = None,
+        new_rows: bool = False,
     ) -> Task:
         """Validate the arguments of fit; a fitted model ``previous`` determines columns, units and loss.
 
+        With ``new_rows``, the rows are not those that ``previous`` was fitted on.
         ``model`` is a copy of the estimator, because ``n_features_in_`` is set here and the fit may still fail.
         """
         task = cls()
-        wanted = model.categorical_features if previous is None else sorted(previous.columns.categories) or None
-        matrix, categories = check_columns(model, X, wanted, reset=previous is None)
+        kinds = None if previous is None else previous.columns.kinds
+        matrix, categories = check_columns(model, X, model.categorical_features, kinds=kinds)
         task.feature_names = getattr(model, "feature_names_in_", None)
         if previous is not None:
             previous.columns.check_kinds(categories, task.feature_names)
@@ -92,14 +105,19 @@ class Task:
             categories = {j: values[task.kept] for j, values in categories.items()}
             task.y = np.ascontiguousarray(task.y[:, task.kept])
         task.weight = None if weight is None else weight[task.kept]
+        task.groups = check_groups(groups, len(task.X_rows))
         task.seed, task.n_threads = resolve_seed(model.random_state), resolve_n_threads(model.n_jobs)
         task.bounded = bool(model.standardize)
         if previous is None:
             task.loss = make_loss(model.loss)
-            task.columns = Columns.learn(matrix, categories, task.weight)
+            task.columns = Columns.learn(matrix, categories, task.weight, task.y)
         else:
             task._keep(previous)
-        task.encoded = task.columns.encode(matrix, categories)
+        if task.columns.means and not new_rows:
+            fold = task.folds(model).of_rows()
+            task.encoded = task.columns.encode_training(matrix, categories, task.y, task.weight, fold)
+        else:
+            task.encoded = task.columns.encode(matrix, categories)
         if previous is None:
             task._learn_units()
         task.loss.check_target(task.y)
@@ -167,16 +185,13 @@ class Task:
                 f"eval_set must be a tuple (X, y) or a list with one such tuple, got {type(eval_set).__name__} "
                 f"of length {len(eval_set) if hasattr(eval_set, '__len__') else 1}"
             )
-        matrix, categories = check_columns(model, eval_set[0], self._category_columns(), reset=False)
+        matrix, categories = check_columns(model, eval_set[0], None, kinds=self.columns.kinds)
         self.columns.check_kinds(categories, self.feature_names)
         y, _ = check_y(eval_set[1], matrix)
         if y.shape[0] != self.y.shape[0]:
             raise ValueError(f"eval_set has {y.shape[0]} outputs, but y has {self.y.shape[0]}")
         self.loss.check_target(y)
         self.eval_rows = self.columns.encode(matrix, categories), y
-
-    def _category_columns(self) -> list[int] | None:
-        return sorted(self.columns.categories) or None
 
     @property
     def total_weight(self) -> float:
@@ -197,6 +212,13 @@ class Task:
         fits = self.loss.scales_with_y or float(np.abs(self.y).max()) < 1e30  # y of other losses is not standardised
         many = self.bounded and fits and len(self.encoded) > MAX_DOUBLE_ROWS
         return np.dtype(np.float32) if many else self.encoded.dtype
+
+    def folds(self, model: Any) -> Folds:
+        """Folds by the parameters of the estimator."""
+        if self._folds is None:
+            rows = self.X_rows, self.y_rows, self.kept
+            self._folds = Folds(model.cv, model.shuffle, *rows, self.seed, self.groups)
+        return self._folds
 
     def first_rows(self, most: int) -> tuple[Array, Array]:
         """The first rows of positive weight of the original X and y."""
@@ -220,7 +242,9 @@ class Task:
                 "pass eval_set or set early_stopping=False"
             )
         rows = np.arange(n)
-        if model.shuffle is not False:
+        if self.groups is not None:
+            rows, n_held = self._by_groups(n_held)
+        elif model.shuffle is not False:
             rows = np.random.default_rng(self.seed).permutation(n)
 
         def part(chosen: Array) -> Rows:
@@ -228,6 +252,17 @@ class Task:
             return np.ascontiguousarray(X[:, chosen]), np.ascontiguousarray(y[:, chosen]), own
 
         return part(np.sort(rows[: n - n_held])), part(np.sort(rows[n - n_held :]))
+
+    def _by_groups(self, n_held: int) -> tuple[Array, int]:
+        """Rows in the order of shuffled groups, and a number of last rows that are whole groups."""
+        assert self.groups is not None
+        own = np.unique(self.groups[self.kept], return_inverse=True)[1]
+        if own.max() == 0:
+            raise ValueError("groups has a single group, which cannot be held out; leave out groups or pass eval_set")
+        place = np.random.default_rng(self.seed).permutation(own.max() + 1)[own]
+        rows = np.argsort(place, kind="stable")
+        begins = np.flatnonzero(np.diff(place[rows])) + 1  # of all groups but the first
+        return rows, len(rows) - int(begins[np.argmin(np.abs(len(rows) - begins - n_held))])
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
         """Mean loss in the units of y, from standardised y and raw predictions."""

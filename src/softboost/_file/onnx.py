@@ -70,12 +70,13 @@ def onnx_model(fitted: FittedModel) -> Any:
 
 
 def _check_supported(fitted: FittedModel) -> None:
-    if fitted.columns.categories:
-        names = sorted(fitted.columns.categories)
-        raise ValueError(
-            f"to_onnx: the model has categorical columns (indices {names}), which are not supported; convert them to "
-            "0/1 columns before fitting"
-        )
+    for kind, own in (("categorical", fitted.columns.categories), ("date", fitted.columns.dates)):
+        if own:
+            names = [j if fitted.feature_names_in is None else str(fitted.feature_names_in[j]) for j in sorted(own)]
+            raise ValueError(
+                f"to_onnx: the model has {kind} columns {names}, which are not supported; convert them to numbers "
+                "before fitting"
+            )
     for member in fitted.ensemble.transformed:
         assert member.boosted is not None
         if not all(isinstance(tree, SoftTree) for _, tree in member.boosted.rounds):

@@ -24,10 +24,5 @@ def feature_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
 
 
 def encoded_names(model: SoftBoostRegressor, names: Any = None) -> list[str]:
-    """Names of the encoded columns: those of X, then one per category and one per missing-value indicator."""
-    plain = feature_names(model, names)
-    columns = model.columns_
-    out = list(plain)
-    for j, categories in columns.categories.items():
-        out += [f"{plain[j]}={category}" for category in categories]
-    return out + [f"{plain[j]} missing" for j in columns.missing]
+    """Names of the encoded columns: those of X, then those derived from categories, dates and missing values."""
+    return model.columns_.names(feature_names(model, names))

@@ -16,7 +16,9 @@ from softboost._boost.boosting import Boosted, Recipe
 from softboost._boost.hard_trees import HardTree, make_hard_trees
 from softboost._boost.soft_tree import SoftTree
 from softboost._choice.choose import Choice
+from softboost._data.categories import TargetMeans
 from softboost._data.columns import Columns
+from softboost._data.dates import WAVES, WEEKDAYS
 from softboost._data.units import Units
 from softboost._file.values import Codec, Fields, register
 from softboost._kernels import FARTHEST, MAX_DEPTH
@@ -217,7 +219,22 @@ def _unpack_columns(f: Fields) -> Columns:
     for j, numbers in codes.items():
         if type(j) is not int or not 0 <= j < n_features or not conforms(numbers, list[float]):
             raise f.error("codes must map column indices to lists of numbers")
-    return Columns(n_features, categories, missing, codes)
+    dates, means = (f.take(name, dict) if name in f.values else {} for name in ("dates", "means"))  # not in older files
+    for j, parts in dates.items():
+        known = conforms(parts, list[str]) and set(parts) <= {*WAVES, *WEEKDAYS}
+        if type(j) is not int or not 0 <= j < n_features or j in categories or not known:
+            raise f.error("dates must map column indices to parts of the calendar")
+    for j, one in means.items():
+        if j not in categories or not isinstance(one, TargetMeans):
+            raise f.error("means must map columns of categories to means of the target")
+    return Columns(n_features, categories, missing, codes, dates, means)
+
+
+def _unpack_means(f: Fields) -> TargetMeans:
+    names = f.take("names", list)
+    if not conforms(names, list[str]) or len(set(names)) < len(names):
+        raise f.error("names must be distinct strings")
+    return TargetMeans(names, f.array("means", "f", (len(names) + 1, None)))
 
 
 def _unpack_scores(f: Fields) -> Scores:
@@ -253,6 +270,7 @@ register(Boosted, Codec(_pack_boosted, _unpack_boosted))
 register(Anchor, Codec(attributes, _unpack_anchor))
 register(Member, Codec(attributes, _unpack_member))
 register(Units, Codec(attributes, _unpack_units))
+register(TargetMeans, Codec(attributes, _unpack_means))
 register(Columns, Codec(attributes, _unpack_columns))
 
 
