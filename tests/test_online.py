@@ -75,13 +75,41 @@ def test_beats_rivers_models_on_bundled_streams(tmp_path):
         assert min(scores, key=scores.get) == "softboost", scores
 
 
+def test_stays_near_the_last_value_of_a_random_walk():
+    rng = np.random.default_rng(5)
+    walk = np.cumsum(rng.normal(size=712))
+    model, errors = OnlineSoftBoostRegressor(), []
+    for t in range(12, 712):
+        x = {f"lag{k}": walk[t - k] for k in range(1, 13)}
+        errors.append((abs(model.predict_one(x) - walk[t]), abs(walk[t - 1] - walk[t])))
+        model.learn_one(x, walk[t])
+    own, last = np.mean(errors[100:], axis=0)
+    assert own < 1.02 * last
+
+
+def test_benchmark_draws_generated_streams_several_times(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("river", reason="river is not installed")
+    from softboost._benchmarks import streams
+
+    assert len(streams.draws("Friedman", 5)) == 3
+    assert len(streams.draws("TrumpApproval", 5)) == 1
+    assert set(streams.GENERATED) < set(streams.STREAMS)
+    monkeypatch.delenv("SOFTBOOST_DATA", raising=False)
+    settings = ["--refits", "--steps", "20", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
+    asked = ["--streams", "ETTh2, OT", "TrumpApproval", "--models", "last value"]
+    assert streams.main([*asked, *settings]) == 0
+    printed = capsys.readouterr()
+    assert "skipped ETTh2, OT" in printed.err
+    assert "| TrumpApproval | last value | 1 | 20 |" in printed.out
+
+
 def test_benchmark_writes_its_tables(tmp_path, capsys):
     pytest.importorskip("river", reason="river is not installed")
     from softboost._benchmarks import streams
 
     asked = ["--streams", "TrumpApproval", "--models", "softboost", "--refits", "Planes2D"]
     assert streams.main([*asked, "--steps", "60", "--refit-rows", "120", "--out", str(tmp_path)]) == 0
-    assert "TrumpApproval | softboost | 60" in capsys.readouterr().out
+    assert "TrumpApproval | softboost | 1 | 60" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {"streams.csv", "wide.csv", "refits.csv"}
     assert streams.main(["--streams", "nonsense", "--out", str(tmp_path)]) == 2
     assert "unknown stream 'nonsense'; choose from TrumpApproval" in capsys.readouterr().err

@@ -1,8 +1,9 @@
 """Streams: progressive validation of OnlineSoftBoostRegressor against river's regressors, and against refitting.
 
-There are three tables: error and time per step on the regression streams bundled with river; time per step with 50
-features; and the error compared with a SoftBoostRegressor that is refitted to all earlier rows. Run it with
-``softboost benchmark streams`` or ``python -m softboost._benchmarks.streams``. Needs river.
+There are three tables: error and time per step on the regression streams bundled with river and on lagged columns of
+Exchange, ETTh2 and Weather; time per step with 50 features; and the error compared with a SoftBoostRegressor that is
+refitted to all earlier rows. Generated streams are drawn with three seeds. Run it with ``softboost benchmark streams``
+or ``python -m softboost._benchmarks.streams``. Needs river.
 """
 
 import argparse
@@ -20,13 +21,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from softboost import SoftBoostRegressor
+from softboost import SoftBoostRegressor, datasets
 
 STEPS, QUICK_STEPS = 5000, 300
 REFIT_ROWS, REFIT_EVERY, REFIT_START = 500, 10, 100
 WIDE_ROWS, WIDE_COLUMNS = 2000, 50
 SUBJECT = "softboost"
-SEEDS = (42, 43, 44)  # seeds of generated streams; tables that are not averages use the first
+SEEDS = (42, 43, 44)  # seeds of generated streams
+N_LAGS = 12
 ROW = tuple[dict[str, Any], float]
 Stream = Callable[..., Iterable[ROW]]  # function of the number of rows and the seed
 
@@ -55,6 +57,25 @@ def _bundled(name: str) -> Stream:
     return lambda n, seed=SEEDS[0]: list(getattr(_river("datasets"), name)())[:n]
 
 
+def _lagged(load: str, name: str) -> Stream:
+    """One column of a data set, with its last 12 values as features; ``data_dir`` is the folder of the file."""
+
+    def rows(n: int, seed: int = SEEDS[0], data_dir: Path | None = None) -> Iterable[ROW]:
+        frame = getattr(datasets, load)(data_dir)
+        y = frame.loc[frame["unique_id"] == name, "y"].to_numpy()[: n + N_LAGS].tolist()
+        return [({f"lag{k}": y[t - k] for k in range(1, N_LAGS + 1)}, y[t]) for t in range(N_LAGS, len(y))]
+
+    return rows
+
+
+LAGGED: dict[str, Stream] = {
+    "Exchange, Australia": _lagged("load_exchange", "Australia"),
+    "Exchange, Japan": _lagged("load_exchange", "Japan"),
+    "ETTh2, HUFL": _lagged("load_etth2", "HUFL"),
+    "ETTh2, OT": _lagged("load_etth2", "OT"),
+    "Weather, temperature": _lagged("load_weather", "T (degC)"),
+    "Weather, wind speed": _lagged("load_weather", "wv (m/s)"),
+}
 STREAMS: dict[str, Stream] = {
     "TrumpApproval": _bundled("TrumpApproval"),
     "ChickWeights": _bundled("ChickWeights"),
@@ -67,7 +88,40 @@ STREAMS: dict[str, Stream] = {
     "FriedmanDrift, gradual": _drifting("gsg", 0.35, 0.75, width=0.1),
     "Mv": _synthetic("Mv"),
     "Planes2D": _synthetic("Planes2D"),
+    **LAGGED,
 }
+GENERATED = ("Friedman", "FriedmanDrift, local", "FriedmanDrift, abrupt", "FriedmanDrift, gradual", "Mv", "Planes2D")
+
+
+def draws(name: str, n: int, data_dir: Path | None = None) -> list[list[ROW]]:
+    """The draws of a stream: one for each seed if it is generated, else one."""
+    more = {"data_dir": data_dir} if name in LAGGED else {}
+    seeds = SEEDS if name in GENERATED else SEEDS[:1]
+    return [[(plain(x), y) for x, y in STREAMS[name](n, seed, **more)] for seed in seeds]
+
+
+def _is_present(name: str, data_dir: Path | None) -> bool:
+    """Whether the data of a stream are available; if not, say what is missing."""
+    try:
+        return bool(draws(name, 1, data_dir))
+    except datasets.DataUnavailableError as error:
+        print(f"skipped {name}: {error}", file=sys.stderr)
+        return False
+
+
+class LastValue:
+    """Predicts the previous target."""
+
+    def __init__(self) -> None:
+        self.last = 0.0
+
+    def predict_one(self, x: dict[str, Any]) -> float:
+        """Return the previous target."""
+        return self.last
+
+    def learn_one(self, x: dict[str, Any], y: float) -> None:
+        """Remember the target."""
+        self.last = y
 
 
 def _prepared(model: Any) -> Any:
@@ -79,9 +133,12 @@ def _prepared(model: Any) -> Any:
 
 MODELS: dict[str, Callable[[], Any]] = {
     SUBJECT: lambda: importlib.import_module("softboost.online").OnlineSoftBoostRegressor(),
+    "last value": LastValue,
     "linear": lambda: _prepared(_river("linear_model").LinearRegression()),
     "adaptive tree": lambda: _prepared(_river("tree").HoeffdingAdaptiveTreeRegressor(seed=1)),
     "adaptive forest": lambda: _prepared(_river("forest").ARFRegressor(seed=1)),
+    "Mondrian forest": lambda: _prepared(_river("forest").AMFRegressor(seed=1)),
+    "neighbours": lambda: _prepared(_river("neighbors").KNNRegressor()),
 }
 
 
@@ -106,7 +163,7 @@ def progressive(model: Any, rows: Iterable[ROW]) -> dict[str, float]:
         prediction = model.predict_one(x)
         model.learn_one(x, y)
         seconds.append(time.process_time() - start)
-        errors.append(prediction - y)
+        errors.append((0.0 if prediction is None else prediction) - y)  # neighbours predict nothing before a row
     error = np.array(errors)
     return {
         "rows": len(error),
@@ -167,7 +224,13 @@ def _against_refits(rows: list[ROW]) -> tuple[Any, Any]:
 
 
 def run(
-    out: Path, streams: Sequence[str], models: Sequence[str], steps: int, refit_streams: Sequence[str], refit_rows: int
+    out: Path,
+    streams: Sequence[str],
+    models: Sequence[str],
+    steps: int,
+    refit_streams: Sequence[str],
+    refit_rows: int,
+    data_dir: Path | None = None,
 ) -> str:
     """Run the selected parts, write the tables as CSV and return them in Markdown."""
     if importlib.util.find_spec("river") is None:
@@ -177,12 +240,13 @@ def run(
         if unknown:
             raise ValueError(f"unknown {kind} {unknown[0]!r}; choose from {', '.join(known)}")
     out.mkdir(parents=True, exist_ok=True)
-    jobs = [(stream, name) for stream in streams for name in models]
+    jobs = [(stream, name) for stream in streams if _is_present(stream, data_dir) for name in models]
     table, speed = [], []
     with threadpool_limits(limits=1):
         for stream, name in tqdm(jobs, unit="run", file=sys.stderr):
-            rows = [(plain(x), y) for x, y in STREAMS[stream](steps)]
-            table.append({"stream": stream, "model": name, **progressive(MODELS[name](), rows)})
+            done = [progressive(MODELS[name](), rows) for rows in draws(stream, steps, data_dir)]
+            means = {key: float(np.mean([one[key] for one in done])) for key in done[0]}
+            table.append({"stream": stream, "model": name, "draws": len(done), **means, "rows": done[0]["rows"]})
         for name in models:
             speed.append({"model": name, **progressive(MODELS[name](), wide_rows(min(steps, WIDE_ROWS)))})
         refits = [against_refits(name, refit_rows) for name in tqdm(refit_streams, unit="stream", file=sys.stderr)]
@@ -213,6 +277,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--refits", nargs="*", default=refitted, metavar="NAME", help="streams to refit on (default: %(default)s)"
     )
     parser.add_argument("--refit-rows", type=int, default=REFIT_ROWS, help="rows of these (default: %(default)s)")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="folder of the data files (default: SOFTBOOST_DATA)"
+    )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} rows per stream, no refits")
 
 
@@ -220,7 +287,7 @@ def run_from_args(args: argparse.Namespace) -> int:
     """Run with parsed options and return the exit status."""
     steps, refits = (QUICK_STEPS, []) if args.quick else (args.steps, args.refits)
     try:
-        print(run(args.out, args.streams, args.models, steps, refits, args.refit_rows))
+        print(run(args.out, args.streams, args.models, steps, refits, args.refit_rows, args.data_dir))
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -26,7 +26,18 @@ from .columns import All, Columns, Needed, Screened
 from .rows import RowsKind, find_anchor
 from .training import TrainingRows
 
-__all__ = ["CANDIDATES", "CONSTANT", "RIDGE", "TREES", "TWO_INDICES", "Candidate", "Rounds", "about", "competing"]
+__all__ = [
+    "CANDIDATES",
+    "CONSTANT",
+    "FLEXIBLE",
+    "RIDGE",
+    "TREES",
+    "TWO_INDICES",
+    "Candidate",
+    "Rounds",
+    "about",
+    "competing",
+]
 
 Array = NDArray[Any]
 ANCHORED = "anchored "  # prefix of the names of anchored candidates

@@ -9,9 +9,19 @@ from numpy.typing import NDArray
 
 from softboost import _kernels
 
-__all__ = ["RecursiveLeastSquares"]
+__all__ = [
+    "FORGETTING",
+    "FORGET_EVERY",
+    "INTERCEPT_PRIOR",
+    "LEAF_PRIOR",
+    "LINEAR_PRIOR",
+    "RecursiveLeastSquares",
+]
 
 Array = NDArray[Any]
+# the same for streams and for partial_fit
+FORGETTING, FORGET_EVERY = 0.9995, 16  # weight of a row relative to the next; rows between two calls of ``forget``
+INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standardised units
 
 
 class RecursiveLeastSquares:

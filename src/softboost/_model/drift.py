@@ -7,9 +7,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-__all__ = ["DriftTest"]
+__all__ = ["DRIFT_INFLATION", "DRIFT_ROWS", "GROWTH", "DriftTest"]
 
 Array = NDArray[Any]
+# the same for streams and for partial_fit
+DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # rows kept after a drift (earlier ones precede it); factor of the covariance
+GROWTH = 1.2  # factor by which the number of rows grows between two refits while there are few rows
 
 
 class DriftTest:

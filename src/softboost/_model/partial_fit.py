@@ -22,10 +22,17 @@ from softboost._boost.boosting import Boosted, Recipe
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.soft_tree import SoftTree
 from softboost._linear.path import LinearPath
-from softboost._linear.recursive import RecursiveLeastSquares
+from softboost._linear.recursive import (
+    FORGET_EVERY,
+    FORGETTING,
+    INTERCEPT_PRIOR,
+    LEAF_PRIOR,
+    LINEAR_PRIOR,
+    RecursiveLeastSquares,
+)
 from softboost.losses import Loss, weighted_quantile
 
-from .drift import DriftTest
+from .drift import DRIFT_INFLATION, DRIFT_ROWS, GROWTH, DriftTest
 from .ensemble import Ensemble
 from .member import Member
 
@@ -36,12 +43,7 @@ CORRECTION = "new rows"  # name of the member that holds the correction
 MAX_ROWS = 2000
 MAX_LEAVES, MAX_COLUMNS = 128, 128
 MAX_STEPS = 32  # steps in which a row of large weight is learned
-FORGETTING = 0.9995
-FORGET_EVERY = 16
-INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standardised units
 N_STAND_INS = 256  # random rows that replace the rows of a fit, which are not stored
-GROWTH = 1.2
-DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # rows kept after a drift (earlier ones precede it); factor of the covariance
 LEAST_KNOWN = 30  # losses needed to estimate the typical loss
 LEAST_ROWS = 60  # rows needed for a refit that must predict better
 TALLEST = 4.0  # curvatures are clipped at this multiple of the typical one (kinks)

@@ -18,7 +18,15 @@ __all__ = ["is_online", "online_attributions", "online_importances", "online_sha
 Array = NDArray[Any]
 N_BACKGROUND = 10
 N_EXPLAINED = 20
-EXPERTS = ("mean", "linear", "fast linear", "linear and trees", "boosted trees", "trees and boosted trees")
+EXPERTS = (
+    "mean",
+    "linear",
+    "fast linear",
+    "linear and trees",
+    "boosted trees",
+    "trees and boosted trees",
+    "last value",
+)
 
 
 def is_online(model: Any) -> bool:

@@ -214,6 +214,10 @@ class RecentRows:
         self.X[i], self.Z[i], self.basis[i], self.y[i], self.weight[i] = row, z, basis, y, weight
         self.end, self.n_rows = (i + 1) % len(self.y), min(self.n_rows + 1, len(self.y))
 
+    def last_target(self) -> float:
+        """The target of the previous row; 0 if there is none."""
+        return float(self.y[self.end - 1])
+
     def places(self) -> Array:
         """Positions of the rows in the buffer, oldest first."""
         return (self.end - self.n_rows + np.arange(self.n_rows)) % len(self.y)

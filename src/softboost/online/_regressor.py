@@ -1,8 +1,8 @@
 """OnlineSoftBoostRegressor: soft trees on a stream, one row at a time, in bounded memory.
 
-The prediction is a weighted average of experts (:class:`softboost.online._parts.Experts`) on five models: the running
-mean, a linear model, a linear model that forgets fast, the full model, which is linear in the columns and in the
-leaves of a fixed number of soft trees on z = Q x, and trees boosted on recent rows. Every row
+The prediction is a weighted average of experts (:class:`softboost.online._parts.Experts`) on six models: the running
+mean, the previous target, a linear model, a linear model that forgets fast, the full model, which is linear in the
+columns and in the leaves of a fixed number of soft trees on z = Q x, and trees boosted on recent rows. Every row
 
 1. updates the coefficients of all models but the boosted trees by recursive least squares with forgetting,
 2. moves the gates that matter most at this row, and a few entries of Q, by a gradient step,
@@ -29,35 +29,38 @@ from softboost._data.checks import check_integer, check_number
 from softboost._data.outliers import tails_of
 from softboost._file.container import save as save_model
 from softboost._file.values import Codec, Fields, register
-from softboost._linear.recursive import RecursiveLeastSquares
-from softboost._model.drift import DriftTest
+from softboost._linear.recursive import (
+    FORGET_EVERY,
+    FORGETTING,
+    INTERCEPT_PRIOR,
+    LEAF_PRIOR,
+    LINEAR_PRIOR,
+    RecursiveLeastSquares,
+)
+from softboost._model.drift import DRIFT_INFLATION, DRIFT_ROWS, GROWTH, DriftTest
 from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
 from ._parts import Experts, Reach, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
-from ._state import check_range, check_size, pack, unpack, unpack_encoder
+from ._state import check_range, check_size, pack, unpack, unpack_encoder, with_last_value
 
 __all__ = ["OnlineSoftBoostRegressor"]
 
 Array = NDArray[Any]
 
 FAST_FORGETTING = 0.98
-INTERCEPT_PRIOR, LINEAR_PRIOR, LEAF_PRIOR = 100.0, 1.0, 0.3  # variances in standardised units
-EXPERT_MEMORY, N_BASES = 0.99, 6
+EXPERT_MEMORY, N_BASES = 0.99, 7
 BOOSTED_TREES = 2  # maximum number of boosted trees per tree of the full model
-FORGET_EVERY = 16
 N_EXTRA_COLUMNS = 4  # number of columns of a leaf that its tree does not split on
 MAX_LEAF_COEFFICIENTS = 2048
 N_MOVED = 4  # number of trees whose gates a row moves, and of rows of Q
 N_ENTRIES = 8  # number of entries that it moves in each of these rows of Q
 MAX_STEP_ERROR = 3.0
 BOOSTING_RATE, REPLACING_RATE = 0.25, 0.5
-GROWTH = 1.2
 LEAST_ROWS = 10
 BETTER = 0.98
 NEW_VARIANCE = 0.1 * LEAF_PRIOR
 CELL_MEMORY, ERROR_MEMORY = 0.999, 0.99  # factors by which the largest distances shrink with each row
-DRIFT_ROWS, DRIFT_INFLATION = 10, 16.0  # rows kept after a drift (earlier ones precede it); factor of the covariance
 
 
 def _regressor_base() -> type:
@@ -122,7 +125,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self,
         n_trees: int = 12,
         depth: int = 2,
-        forgetting: float = 0.9995,
+        forgetting: float = FORGETTING,
         gate_learning_rate: float = 0.005,
         transform_learning_rate: float = 0.005,
         buffer_size: int = 1000,
@@ -209,12 +212,13 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         """Predictions of the base models, in standardised units.
 
         These are the running mean, the three models fitted by least squares, the boosted trees, and the mean of the
-        boosted trees and the full model, whose errors differ.
+        boosted trees and the full model, whose errors differ, and the previous target.
         """
         mean = (self._target.mean[0] - self._target.centre[0]) / self._y_scale
         models = [model.coef @ basis[-len(model.coef) :] for model in self._models]
         boosted = self._boosted.predict(basis[-len(self._Q) :]) if self._boosted.grown.any() else models[-1]
-        return np.array([mean, *models, boosted, 0.5 * (models[-1] + boosted)])
+        last = (self._rows.last_target() - self._target.centre[0]) / self._y_scale
+        return np.array([mean, *models, boosted, 0.5 * (models[-1] + boosted), last])
 
     @property
     def _y_scale(self) -> float:
@@ -455,6 +459,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model._grow(len(model._encoder.slots) - len(model._Q))
         for name in ("cells", "errors"):  # older states have none
             state.setdefault(name, pack({name: model._parts()[name]})[name])
+        state["experts"] = with_last_value(state.get("experts"), N_BASES)
         plain = unpack(model._parts(), state)
         check_range(plain["range"], plain["n_rows_seen"])
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ._growth import TreeGrower
 from ._parts import RecentRows, RowEncoder, check_trees
 
-__all__ = ["check_range", "check_size", "pack", "unpack", "unpack_encoder"]
+__all__ = ["check_range", "check_size", "pack", "unpack", "unpack_encoder", "with_last_value"]
 
 Array = NDArray[Any]
 MAY_HOLD_NAN = {"X"}
@@ -64,6 +64,25 @@ def unpack_encoder(encoder: RowEncoder, pairs: Any) -> None:
         if tuple(pair) in encoder.slots:
             raise ValueError(f"encoder contains {pair!r:.80} twice")
         encoder.add((pair[0], pair[1]))
+
+
+def with_last_value(experts: Any, n_bases: int) -> Any:
+    """The experts of an older state, without the last value, with it; its large loss gives it no weight at first."""
+    if not isinstance(experts, dict):
+        return experts
+    levels, losses = experts.get("levels"), experts.get("losses")
+    if not _lacks_one(levels, n_bases) or not _lacks_one(losses, n_bases):
+        return experts
+    most = 1000.0 * float(losses.max()) if np.isfinite(losses).all() else 0.0
+    return {
+        **experts,
+        "levels": np.vstack([levels, np.zeros_like(levels[:1])]),
+        "losses": np.vstack([losses, np.full_like(losses[:1], most)]),
+    }
+
+
+def _lacks_one(value: Any, n_bases: int) -> TypeGuard[Array]:
+    return isinstance(value, np.ndarray) and value.ndim == 2 and len(value) == n_bases - 1 and value.dtype.kind == "f"
 
 
 def unpack(parts: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from softboost._boost.soft_tree import SoftTree
 from softboost._file.values import Codec, Fields, register
-from softboost._linear.recursive import RecursiveLeastSquares
+from softboost._linear.recursive import FORGETTING, RecursiveLeastSquares
 from softboost._model import partial_fit
-from softboost._model.partial_fit import FORGETTING, LARGEST, MAX_COLUMNS, MAX_LEAVES, Basis, Recent
+from softboost._model.partial_fit import LARGEST, MAX_COLUMNS, MAX_LEAVES, Basis, Recent
 
 
 def _pack(recent: Recent) -> dict[str, Any]:
