@@ -238,7 +238,9 @@ def check_future(to_engine, ahead_to_engine):
     pd.testing.assert_frame_equal(got, expected, check_exact=True)
 
 
-@pytest.mark.parametrize("ahead", [dask_frame, pd.DataFrame], ids=["dask", "pandas"])
+@pytest.mark.parametrize(
+    "ahead", [dask_frame, pytest.param(pd.DataFrame, marks=pytest.mark.slow)], ids=["dask", "pandas"]
+)
 def test_dask_takes_exogenous_columns_in_one_pass(dask_client, ahead):
     check_future(dask_frame, ahead)
 
@@ -253,6 +255,7 @@ def test_spark_takes_exogenous_columns_in_one_pass(spark_session):
     check_future(spark_frame, spark_frame)
 
 
+@pytest.mark.slow
 def test_frames_in_memory_are_forecast_by_an_engine(dask_client, monkeypatch):
     df = long_frame(6)
     expected = make().forecast(df, level=[80])

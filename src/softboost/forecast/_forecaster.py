@@ -101,8 +101,9 @@ class Forecaster(BaseEstimator):
     gaps : {"raise", "interpolate", "forward"}, default="raise"
         Refuse missing times and values, or fill them between neighbours or with the last one.
     engine : None, "dask", "ray", "spark" or an engine object, default=None
-        Where local models are fitted and back-tests run; needs the ``distributed`` extra. A dask client, a Spark
-        session or anything else that fugue takes as an engine uses an existing cluster.
+        Where local models are fitted, back-tests run and :meth:`forecast` computes parts of a frame in memory; needs
+        the ``distributed`` extra. A dask client, a Spark session or anything else that fugue takes as an engine uses an
+        existing cluster. Frames of an engine are forecast and back-tested there without this parameter.
     n_jobs : int, default=None
         Processes for local models on this machine; -1 uses all cores.
     id_col, time_col, target_col : str, default="unique_id", "ds" and "y"
@@ -249,11 +250,11 @@ class Forecaster(BaseEstimator):
     ) -> Any:
         """Fit and forecast in one pass that keeps no models, for frames of any size.
 
-        Up to 5,000 series the forecasts are those of ``fit(df).predict(h, level, X_df)`` of a forecaster with this
-        ``h``. Of more series, 5,000 (chosen by their ids) teach what series share: weights of the candidates, the
+        Up to 2,500 series the forecasts are those of ``fit(df).predict(h, level, X_df)`` of a forecaster with this
+        ``h``. Of more series, 2,500 (chosen by their ids) teach what series share: weights of the candidates, the
         correction, the pooled errors of intervals. All series are then forecast with it, part by part. Regressions
         that stand alone share their scope, transforms and pooled errors, learned from 500 series (a pooled regression
-        from 5,000). A forecaster already fitted stays as it is.
+        from 2,500). A forecaster already fitted stays as it is.
 
         Frames of dask, ray and Spark come back as frames of the same engine, computed by its workers: lazily, in no
         particular order, and without passing through this process, which receives the rows of the sample only. The
@@ -300,7 +301,7 @@ class Forecaster(BaseEstimator):
             return forecast_on_engine(model, source, levels, flags, X_df)
         df, model.freq = model._long(df, names_of(model))
         run = None if self.engine is None else partial(run_on_engine, self.engine)
-        return forecast_frame(model, df, levels, flags, X_df, run)
+        return forecast_frame(model, df, levels, flags, as_local(X_df), run)
 
     def update(self, df: Any, learn: bool = False) -> Forecaster:
         """Take new rows in, without fitting again.

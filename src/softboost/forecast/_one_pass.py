@@ -52,7 +52,7 @@ __all__ = [
     "sketch",
 ]
 
-MOST_SERIES = 5_000  # that the record is learned from; more need more than a gigabyte of memory
+MOST_SERIES = 2_500  # that the record is learned from; more take minutes and a gigabyte of memory
 MOST_LOCAL = 500  # where each of them costs a model of its own
 MOST_ROWS = 3_000_000
 ROWS_PER_PART = 50_000
