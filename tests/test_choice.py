@@ -630,7 +630,9 @@ def weights_of(kind: str, y: np.ndarray, **predictions: np.ndarray) -> dict[str,
         for name, prediction in predictions.items()
     ]
     levels = [one.candidate.level for one in judged]
-    weights = climb(LADDERS[kind], levels, OutOfFold(judged, y, None, SquaredError()))
+    weights = climb(
+        LADDERS[kind], levels, OutOfFold(np.stack([one.prediction for one in judged]), y, None, SquaredError())
+    )
     return dict(zip(predictions, weights, strict=True))
 
 

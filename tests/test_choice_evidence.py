@@ -9,7 +9,7 @@ from sklearn.model_selection import PredefinedSplit
 from softboost import SoftBoostRegressor
 from softboost._choice.candidates import CONSTANT, RIDGE
 from softboost._choice.judge import Judged, OutOfFold, convex_weights
-from softboost._choice.ladder import LADDERS, Rung, climb
+from softboost._choice.ladder import LADDERS, Rung, _winsorised, climb, climb_without_pairs, trust
 from softboost.losses import AbsoluteError, Huber, SquaredError
 
 
@@ -54,7 +54,11 @@ def weight_of_the_richer(y, richer, required):
         for candidate, prediction in ((CONSTANT, np.zeros_like(y)), (RIDGE, richer))
     ]
     levels = [one.candidate.level for one in judged]
-    return climb([Rung([CONSTANT.level]), required], levels, OutOfFold(judged, y, None, SquaredError()))[1]
+    return climb(
+        [Rung([CONSTANT.level]), required],
+        levels,
+        OutOfFold(np.stack([one.prediction for one in judged]), y, None, SquaredError()),
+    )[1]
 
 
 @pytest.mark.parametrize(("kind", "doubt"), [("table", 10.0), ("time", 15.0)])
@@ -70,6 +74,51 @@ def test_few_rows_are_doubted_beyond_their_standard_error(n, kind, doubt):
         gain = rows(far)[0] ** 2
         return gain.mean() / (gain.std() / np.sqrt(n))
 
-    for t, trust in ((0.95, 0.0), (1.3, 0.3), (1.7, 0.7), (2.2, 1.0)):
+    for t, share in ((0.95, 0.0), (1.3, 0.3), (1.7, 0.7), (2.2, 1.0)):
         y = rows(brentq(lambda far, t=t: t_value(far) - t - doubt / n, 1.5, 1e3))
-        assert weight_of_the_richer(y, 0.5 * y, linear) == pytest.approx(trust, abs=1e-6)
+        assert weight_of_the_richer(y, 0.5 * y, linear) == pytest.approx(share, abs=1e-6)
+
+
+# -- single rows do not decide -----------------------------------------------------------------------------------------
+
+STEP = [Rung([CONSTANT.level]), Rung([CONSTANT.level, RIDGE.level], 1.0, 10.0)]
+
+
+def _evidence(n=100, outlier=0.0, weight=None):
+    """A constant and a slightly better linear model; in one row the linear model is far off."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(1, n))
+    better = 0.5 * y + 0.1 * rng.normal(size=(1, n))
+    better[0, 7] += outlier
+    return OutOfFold(np.stack([np.zeros((1, n)), better]), y, weight, SquaredError(), np.arange(n) % 5)
+
+
+def test_one_row_does_not_decide_about_a_level():
+    gain = np.random.default_rng(0).normal(0.3, 1.0, size=100)
+    gain[7] = -30.0
+    assert trust(gain, None, 1.0, 10.0) == 0
+    assert trust(_winsorised(gain, None), None, 1.0, 10.0) > 0.5
+    assert_allclose(_winsorised(gain[:39], None), gain[:39])  # too few rows
+    levels, evidence = [CONSTANT.level, RIDGE.level], _evidence(outlier=10.0)
+    assert climb(STEP, levels, evidence, winsorise=True)[1] > climb(STEP, levels, evidence)[1]
+
+
+def test_weights_are_means_over_pairs_of_folds_that_are_left_out():
+    levels, evidence = [CONSTANT.level, RIDGE.level], _evidence(outlier=3.0)
+    parts = [evidence.without((i, j)) for i in range(5) for j in range(i)]
+    assert len(parts) == 10
+    assert all(part.y.shape[1] == 60 for part in parts)
+    expected = np.mean([climb(STEP, levels, part, winsorise=True) for part in parts], axis=0)
+    assert_allclose(climb_without_pairs(STEP, levels, evidence), expected)
+    few = OutOfFold(evidence.predictions, evidence.y, None, SquaredError(), evidence.fold // 2)
+    assert_allclose(climb_without_pairs(STEP, levels, few), climb(STEP, levels, evidence, winsorise=True))
+
+
+def test_winsorised_gains_count_a_weight_of_two_as_a_row_twice():
+    levels, weight = [CONSTANT.level, RIDGE.level], np.where(np.arange(100) % 3, 1.0, 2.0)
+    weighted = _evidence(outlier=6.0, weight=weight)
+    rows = np.repeat(np.arange(100), weight.astype(int))
+    repeated = OutOfFold(
+        weighted.predictions[:, :, rows], weighted.y[:, rows], None, SquaredError(), weighted.fold[rows]
+    )
+    assert_allclose(climb_without_pairs(STEP, levels, weighted), climb_without_pairs(STEP, levels, repeated), rtol=1e-9)

@@ -27,12 +27,12 @@ from softboost._data.outliers import tails_of
 from softboost._data.units import Units
 from softboost._model.intervals import Validated
 from softboost._model.member import Member
-from softboost.losses import Loss
+from softboost.losses import Loss, SquaredError
 
 from .candidates import Candidate, about
 from .fit import Fit, Start
 from .judge import Judge, Judged, OutOfFold
-from .ladder import climb, ladder_of
+from .ladder import climb, climb_without_pairs, ladder_of
 from .rows import RowsKind
 from .training import TrainingRows
 
@@ -123,7 +123,11 @@ def choose(
             judge = judge_of(kind, kind.forward, candidates, y)
     judged = judge.all()
     levels = [one.candidate.level for one in judged]
-    weights = climb(ladder_of(kind.kind, levels), levels, OutOfFold(judged, judge.y, judge.weight, loss))
+    predictions = np.stack([one.prediction for one in judged])
+    evidence = OutOfFold(predictions, judge.y, judge.weight, loss, judge.fold)
+    # neighbouring folds of a series differ, and the weights under other losses take much longer
+    by_pairs = kind.kind == "table" and isinstance(loss, SquaredError)
+    weights = (climb_without_pairs if by_pairs else climb)(ladder_of(kind.kind, levels), levels, evidence)
 
     fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)
     members = []

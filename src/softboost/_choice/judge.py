@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,11 +171,29 @@ class Judge:
 
 
 class OutOfFold:
-    """Cross-validated predictions as evidence for :func:`softboost._choice.ladder.climb`."""
+    """Cross-validated predictions as evidence for :mod:`softboost._choice.ladder`.
 
-    def __init__(self, judged: Sequence[Judged], y: Array, weight: Array | None, loss: Loss) -> None:
-        self.predictions = np.stack([one.prediction for one in judged])
-        self.y, self.weight, self.loss = y, weight, loss
+    Parameters
+    ----------
+    predictions : ndarray of shape (n_candidates, n_outputs, n_judged)
+    y : ndarray of shape (n_outputs, n_judged)
+    weight : ndarray of shape (n_judged,) or None
+    loss : Loss
+    fold : ndarray of shape (n_judged,) or None
+        Fold of each row; None: all rows are in one fold.
+    """
+
+    def __init__(
+        self, predictions: Array, y: Array, weight: Array | None, loss: Loss, fold: Array | None = None
+    ) -> None:
+        self.predictions, self.y, self.weight, self.loss = predictions, y, weight, loss
+        self.fold = np.zeros(y.shape[1], dtype=int) if fold is None else fold
+
+    def without(self, folds: Collection[int]) -> OutOfFold:
+        """The evidence of the rows of all other folds."""
+        kept = ~np.isin(self.fold, list(folds))
+        weight = None if self.weight is None else self.weight[kept]
+        return OutOfFold(self.predictions[:, :, kept], self.y[:, kept], weight, self.loss, self.fold[kept])
 
     def combined(self, mixture: Array) -> Array:
         """Predictions of a mixture, shape (n_outputs, n_judged)."""

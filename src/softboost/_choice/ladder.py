@@ -7,6 +7,9 @@ the mixture reached so far, by the paired t statistic of their losses on n valid
 
 and the mixture below keeps the rest. The rule is the same for all data; the four ladders are its settings.
 
+In tables two refinements keep single rows from deciding: the differences of losses are winsorised, and the weights are
+means over all climbs that leave two folds out (:func:`climb_without_pairs`).
+
 This module does not depend on losses, models or data frames: :func:`climb` needs only the losses of a mixture and the
 best mixture of some candidates. :func:`trust` and :func:`pulled` can be used for other comparisons.
 """
@@ -15,15 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AS_GIVEN", "LADDERS", "Evidence", "Rung", "climb", "ladder_of", "pulled", "trust"]
+__all__ = [
+    "AS_GIVEN", "LADDERS", "Evidence", "Rung", "climb", "climb_without_pairs", "ladder_of", "pulled", "trust",
+]  # fmt: skip
 
 Array = NDArray[Any]
 LEAST_WEIGHT = 1e-3  # candidates with less weight are dropped, to save prediction time
+LEAST_MEAN_WEIGHT = 0.03  # the same for means over many climbs, in which more candidates have some weight
+LEAST_FOLDS = 4  # folds needed to leave two of them out
+WINSORISED = 0.05  # share of the differences of losses that is winsorised, half of it on either side
+LEAST_WINSORISED_ROWS = 40
 
 CONSTANT = ("constant",)
 LAST = ("last value",)
@@ -90,7 +100,31 @@ class Evidence(Protocol):
         """The mixture of the candidates at these positions with the lowest loss."""
 
 
-def climb(ladder: Sequence[Rung], levels: Sequence[str], evidence: Evidence) -> Array:
+class EvidenceByFold(Evidence, Protocol):
+    """Evidence whose rows belong to folds."""
+
+    @property
+    def fold(self) -> Array:
+        """Fold of each validation row."""
+
+    def without(self, folds: Collection[int]) -> EvidenceByFold:
+        """The evidence of the rows of all other folds."""
+
+
+def climb_without_pairs(ladder: Sequence[Rung], levels: Sequence[str], evidence: EvidenceByFold) -> Array:
+    """The mean of the weights from all climbs that leave two folds out, with winsorised differences of losses.
+
+    With fewer than four folds, the weights from all rows.
+    """
+    folds = np.unique(evidence.fold)
+    if len(folds) < LEAST_FOLDS:
+        return climb(ladder, levels, evidence, winsorise=True)
+    parts = [evidence.without(pair) for pair in combinations(folds.tolist(), 2)]
+    mixture = np.mean([climb(ladder, levels, part, winsorise=True) for part in parts], axis=0)
+    return _without_small(mixture, min(LEAST_MEAN_WEIGHT, float(mixture.max())))
+
+
+def climb(ladder: Sequence[Rung], levels: Sequence[str], evidence: Evidence, *, winsorise: bool = False) -> Array:
     """Non-negative weights of candidates of these levels that sum to one."""
     mixture, reached, first = None, np.empty(0, dtype=int), np.empty(0, dtype=int)
     for rung in ladder:
@@ -103,12 +137,27 @@ def climb(ladder: Sequence[Rung], levels: Sequence[str], evidence: Evidence) -> 
         else:
             strictness = float(mixture[first].sum()) if rung.fades else 1.0
             gain = evidence.losses(mixture) - evidence.losses(rich)
+            gain = _winsorised(gain, evidence.weight) if winsorise else gain
             share = trust(gain, evidence.weight, rung.required * strictness, rung.doubt * strictness)
             mixture = pulled(mixture, rich, share)
         reached = places
     assert mixture is not None, "no rung has a candidate"
-    mixture[mixture < LEAST_WEIGHT] = 0.0
+    return _without_small(mixture, LEAST_WEIGHT)
+
+
+def _without_small(mixture: Array, least: float) -> Array:
+    mixture = np.where(mixture < least, 0.0, mixture)
     return mixture / mixture.sum()
+
+
+def _winsorised(gain: Array, weight: Array | None) -> Array:
+    """Differences of losses clipped at their outer quantiles if there are at least 40 rows."""
+    below = np.cumsum(np.ones(len(gain)) if weight is None else weight[np.argsort(gain, kind="stable")])
+    if below[-1] < LEAST_WINSORISED_ROWS:
+        return gain
+    shares = np.array([WINSORISED / 2, 1 - WINSORISED / 2]) * below[-1]
+    low, high = np.sort(gain)[np.searchsorted(below, shares - 1e-9)]
+    return np.clip(gain, low, high)
 
 
 def trust(gain: Array, weight: Array | None, required: float, doubt: float = 0.0) -> float:
