@@ -1,6 +1,7 @@
 """No cell ruins a fit: outliers, codes for missing values, and rows beyond the training range."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -108,6 +109,19 @@ def test_codes_are_missing_values_in_fit_predict_and_files(tmp_path):
     assert_array_equal(softboost.load(tmp_path / "model").predict(own), model.predict(own))
 
 
+def test_codes_beside_columns_that_are_encoded():
+    """A rare category, and means of the target that stand apart, are not codes."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.loc[CODED, "a"] = -999.0
+    frame["shop"] = [f"shop {i}" for i in rng.integers(0, 40, 300)]
+    frame["rare"] = np.where(np.isin(np.arange(300), CODED), "yes", "no")
+    target = y + 4.0 * (frame["shop"] == "shop 3")
+    model = SoftBoostRegressor().fit(frame, target)
+    assert model.columns_.codes == {0: [-999.0]}
+    assert np.isfinite(model.predict(frame)).all()
+
+
 def test_codes_in_onnx(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     own = X.copy()
@@ -135,27 +149,27 @@ def test_partial_fit_keeps_its_columns():
 @pytest.mark.parametrize("draw", ["normal", "uniform", "exponential"])
 def test_clean_columns_are_left_alone(draw):
     columns = getattr(np.random.default_rng(0), draw)(size=(200, 50))
-    assert tails_of(columns, None, codes=True).clipped(columns) is columns
+    assert tails_of(columns, None, n_coded=50).clipped(columns) is columns
 
 
 def test_columns_of_few_values_are_left_alone():
     rng = np.random.default_rng(0)
     columns = np.column_stack([rng.random(300) < 0.02, rng.poisson(1, 300), rng.integers(0, 3, 300)]).astype(float)
-    found = tails_of(columns, None, codes=True)
+    found = tails_of(columns, None, n_coded=50)
     assert not found.low
     assert not found.codes
 
 
 def test_an_outlier_is_moved_to_twice_the_largest_other_distance():
     column = np.append(np.linspace(-3, 3, 101), [1e300, np.nan])[:, None]
-    found = tails_of(column, None, codes=True)
+    found = tails_of(column, None, n_coded=1)
     assert not found.codes
     assert_allclose(found.clipped(column)[-2:, 0], [6.06, np.nan], atol=0.2)
 
 
 def test_two_codes_and_an_outlier():
     column = np.concatenate([np.linspace(-3, 3, 101), [-999.0] * 4, [1e6] * 3, [50.0]])[:, None]
-    found = tails_of(column, None, codes=True)
+    found = tails_of(column, None, n_coded=1)
     assert sorted(found.codes[0]) == [-999.0, 1e6]
     assert 5 < found.high[0] < 7
 
@@ -165,8 +179,8 @@ def test_a_weight_of_two_equals_the_row_twice():
     column = np.append(rng.normal(size=80), [30.0, -40.0, 500.0])[:, None]
     weight = rng.integers(1, 3, len(column)).astype(float)
     repeated = np.repeat(column, weight.astype(int), axis=0)
-    for codes in (False, True):
-        assert tails_of(column, weight, codes=codes) == tails_of(repeated, None, codes=codes)
+    for n_coded in (0, 1):
+        assert tails_of(column, weight, n_coded=n_coded) == tails_of(repeated, None, n_coded=n_coded)
 
 
 def test_one_cell_of_very_many_rows_is_found():

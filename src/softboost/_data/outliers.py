@@ -63,9 +63,10 @@ class Tails:
         return values
 
 
-def tails_of(values: Array, weight: Array | None, *, codes: bool = False) -> Tails:
-    """What stands apart in values (n_rows, n_columns), which may have missing values; without ``codes``, outliers only.
+def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0) -> Tails:
+    """What stands apart in values (n_rows, n_columns), which may have missing values.
 
+    Only the first ``n_coded`` columns can have codes.
     A row of weight 2 is equivalent to two rows.
     """
     tails = Tails({}, {}, {})
@@ -73,7 +74,7 @@ def tails_of(values: Array, weight: Array | None, *, codes: bool = False) -> Tai
         return tails
     for j in _suspects(values, weight is not None):
         column = values[:, j].astype(np.float64)
-        found = _of_column(column, np.ones(len(column)) if weight is None else weight, codes)
+        found = _of_column(column, np.ones(len(column)) if weight is None else weight, j < n_coded)
         if found is not None:
             limits, own = found
             if limits is not None:

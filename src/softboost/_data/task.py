@@ -146,12 +146,12 @@ class Task:
         """
         if not self.bounded:
             return self
-        tails = tails_of(self.encoded, self.weight, codes=codes)
-        y = tails_of(self.y.T, self.weight).clipped(self.y.T).T if self.loss.scales_with_y else self.y
-        if not tails.low and not tails.codes and y is self.y:
+        tails = tails_of(self.encoded, self.weight, n_coded=self.columns.n_features if codes else 0)
+        of_y = tails_of(self.y.T if self.loss.scales_with_y else self.y.T[:, :0], self.weight)
+        if not (tails.low or tails.codes or of_y.low):
             return self
         task = copy.copy(self)
-        task._standardised, task.y = None, np.ascontiguousarray(y)
+        task._standardised, task.y = None, np.ascontiguousarray(of_y.clipped(self.y.T).T)
         if tails.codes:
             task.columns = self.columns.with_codes(tails.codes, self.encoded, self.weight)
             task.encoded = task.columns.recoded(self.encoded, self.columns)

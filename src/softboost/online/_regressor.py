@@ -374,7 +374,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         rows, places = self._rows, self._rows.places()
         X, y = rows.X[places], rows.y[places, None]
         weight = None if np.all(rows.weight[places] == 1.0) else rows.weight[places]
-        cells, targets = tails_of(X, weight, codes=True), tails_of(y, weight)
+        cells, targets = tails_of(X, weight, n_coded=X.shape[1]), tails_of(y, weight)
         if cells.low or cells.codes:
             X = cells.without(X)
             rows.X[places] = X
