@@ -269,7 +269,7 @@ def test_exogenous_columns_are_used_and_must_be_given():
         forecaster.predict()
     with pytest.raises(ValueError, match=r"no row for series 's0' at .*2019-12-01.*\(1 of 4 are missing\)"):
         forecaster.predict(X_df=ahead[:-1])
-    with pytest.raises(ValueError, match=r"X_df lacks the columns \['promo'\]"):
+    with pytest.raises(ValueError, match=r"X_df has no columns \['promo'\]"):
         forecaster.predict(X_df=ahead[["unique_id", "ds"]])
 
 
@@ -287,11 +287,11 @@ BAD = [
         lambda d: d.drop(index=70),
         r"'s1' has a gap: .*2015-10-01 \(row 69\) to 2015-12-01 \(row 70\).*2015-11-01",
     ),
-    (lambda d: d.assign(y=d["y"].where(d.index != 65)), r"'y' holds nan in row 65 \(series 's1', ds=2015-06-01"),
-    (lambda d: d.assign(y=d["y"].where(d.index != 3, np.inf)), r"'y' holds inf in row 3"),
+    (lambda d: d.assign(y=d["y"].where(d.index != 65)), r"'y' is nan in row 65 \(series 's1', ds=2015-06-01"),
+    (lambda d: d.assign(y=d["y"].where(d.index != 3, np.inf)), r"'y' is inf in row 3"),
     (
         lambda d: d.assign(y=d["y"].astype(object).where(d.index != 4, "n/a").astype(str)),
-        r"must hold numbers.*row 4 holds 'n/a'",
+        r"must contain numbers.*row 4 is 'n/a'",
     ),
     (lambda d: d.assign(unique_id=d["unique_id"].where(d.index != 9)), r"column 'unique_id' is empty in row 9"),
     (lambda d: d[:0], "df has no rows"),
@@ -336,7 +336,7 @@ def test_not_a_frame_is_refused():
         ({"scope": "town"}, "scope='town' is not valid"),
         ({"gaps": "zero"}, "gaps='zero' is not valid"),
         ({"lags": []}, "nothing to predict from"),
-        ({"static_features": ["size"]}, "static_features names 'size', which df does not have"),
+        ({"static_features": ["size"]}, "static_features contains 'size', which is not a column of df"),
         ({"engine": "dask", "scope": "global"}, "scope='global' pools all series"),
     ],
 )

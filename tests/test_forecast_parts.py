@@ -120,9 +120,9 @@ def test_chosen_features_follow_length():
 
 
 def test_bad_lag_and_bad_transform_are_named():
-    with pytest.raises(ValueError, match="got 0; 1 is the value before"):
+    with pytest.raises(ValueError, match="got 0; 1 is the previous value"):
         Features([0])
-    with pytest.raises(ValueError, match=r"lag_transforms\[1\] holds 'mean'"):
+    with pytest.raises(ValueError, match=r"lag_transforms\[1\] contains 'mean'"):
         Features([], {1: ["mean"]}).kernels()
 
 
@@ -265,9 +265,9 @@ def test_pooled_widths_follow_the_scale_of_each_series():
         ),
         (
             {"unique_id": "a", "ds": [1.0, 2.0, 2.5], "y": 1.0},
-            "'ds' must hold dates or integers, but row 2 holds 2.5",
+            "'ds' must contain dates or integers, but row 2 is 2.5",
         ),
-        ({"unique_id": "a", "ds": ["2024-01-01", "soon"], "y": 1.0}, "'ds' must hold dates .* row 1 holds 'soon'"),
+        ({"unique_id": "a", "ds": ["2024-01-01", "soon"], "y": 1.0}, "'ds' must contain dates .* row 1 is 'soon'"),
     ],
 )
 def test_frames_without_the_right_columns_are_told_what_to_do(frame, says):

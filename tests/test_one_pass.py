@@ -132,7 +132,7 @@ def test_a_panel_that_nobody_can_read_is_refused_with_the_reason():
     df = mixed()
     with pytest.raises(ValueError, match="most rows do not follow freq='W'"):
         Forecaster("W", 2).forecast(df)
-    with pytest.raises(ValueError, match="holds inf"):
+    with pytest.raises(ValueError, match="is inf"):
         Forecaster("MS", 2).forecast(df[df["unique_id"] == "s1"].assign(y=np.inf))
     with pytest.raises(ValueError, match=r"df has no column \['y'\]"):
         Forecaster("MS", 2).forecast(df.rename(columns={"y": "target"}))

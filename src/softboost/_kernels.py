@@ -1,7 +1,6 @@
 """Python interface of the compiled kernels: checks shapes and calls `_core`, which only this module imports.
 
-Arrays of samples are feature-major: ``z`` has shape (n_components, n_samples), a target (n_outputs, n_samples). The
-compiled code does not know losses or time.
+Arrays of samples are feature-major: ``z`` has shape (n_components, n_samples), a target (n_outputs, n_samples).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recognises the kind of rows: a table, time-ordered rows, or a series.
 
-Only this module decides. The result, a :class:`RowsKind`, determines which candidates apply, how much evidence is
-required of them, whether validation is forward in time, and whether levels or changes are modelled.
+The result, a :class:`RowsKind`, determines which candidates apply, how much evidence is required of them, whether
+validation is forward in time, and whether levels or changes are modelled.
 """
 
 from __future__ import annotations

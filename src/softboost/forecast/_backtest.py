@@ -1,4 +1,4 @@
-"""Result of a back-test: forecasts beside the truth, scores beside those of simple forecasts, and plots."""
+"""Result of a back-test: forecasts and actual values, scores compared with simple forecasts, and plots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Backtest"]
 
 @dataclass(frozen=True)
 class Backtest:
-    """Forecasts from rolling origins and their errors, beside those of simple forecasts.
+    """Forecasts from rolling origins and their errors, compared with simple forecasts.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Backtest:
         A row for each series, origin and step: id, time, target, ``cutoff`` (the last time known), the forecast, the
         bounds of each level, and the forecasts of the rivals.
     losses : ndarray of shape (n_series, n_windows, h)
-        Squared errors; NaN where a series has no such origin or no known target.
+        Squared errors; NaN if a series has no such origin or the target is unknown.
     fallback : dict
-        Id of every series that was too short when the model was first fitted, and what forecast it.
+        Id of every series that was too short for the model at the first origin, and the name of its fallback.
     choice : ForecastChoice or None, default=None
         Weights and errors of the candidates at the first origin.
     rivals : dict of str to ndarray of shape (n_series, n_windows, h), default={}
@@ -87,7 +87,7 @@ class Backtest:
 
     @property
     def cmse_t(self) -> Array:
-        """Running mean of :attr:`mse_t` up to each origin: ``cMSE_t = (MSE_1 + ... + MSE_t) / t``."""
+        """Cumulative mean of :attr:`mse_t` up to each origin: ``cMSE_t = (MSE_1 + ... + MSE_t) / t``."""
         return np.cumsum(self.mse_t) / np.arange(1, self.losses.shape[1] + 1)
 
     @property
@@ -185,7 +185,7 @@ class Backtest:
         return float(_mean(self._scaled(_mean(np.sqrt(losses), axis=(1, 2)))))
 
     def _inside(self) -> dict[float, Array]:
-        """For each level and row of the forecasts, whether the target is inside; NaN where it is not known."""
+        """For each level and row of the forecasts, whether the target is inside; NaN if it is unknown."""
         if not self.levels:
             return {}
         frame, model = nw.from_native(self.forecasts, eager_only=True), self.names[3]
@@ -216,26 +216,26 @@ class Backtest:
         return out
 
     def _frame(self, columns: dict[str, Any]) -> Any:
-        """A frame of the same kind as the forecasts."""
+        """A frame of the same library as the forecasts."""
         kind = pd.DataFrame if self.forecasts is None else type(self.forecasts)
         return kind(columns)
 
     # -- plots -----------------------------------------------------------------------------------------------------
 
     def plot(self, ax: Any = None, label: str | None = None, *, kind: str = "forecasts", series: Any = None) -> Any:
-        """Draw forecasts beside the truth, or errors over the origins.
+        """Draw forecasts and actual values, or errors over the origins.
 
         Parameters
         ----------
         ax : matplotlib axes, sequence of axes or None, default=None
-            Where to draw; None creates a figure with one panel for each series, or one panel for errors.
+            Axes to draw on; None creates a figure with one panel per series, or one panel for errors.
         label : str, default=None
-            Name of the line, for the errors of several back-tests on the same axes.
+            Label of the line, to compare the errors of several back-tests on the same axes.
         kind : {"forecasts", "errors"}, default="forecasts"
-            "forecasts" draws the truth, the forecasts from each origin and those of the naive forecast. "errors" draws
+            "forecasts" draws actual values, the forecasts from each origin and the naive forecasts. "errors" draws
             :attr:`mse_t` and :attr:`cmse_t`.
         series : id or list of ids, default=None
-            Series to draw; None draws the six series with the largest errors, the worst first.
+            Series to draw; None draws the six series with the largest errors.
 
         Returns
         -------
@@ -288,7 +288,7 @@ class Backtest:
 
 
 def _mean(values: Array, axis: Any = None) -> Any:
-    """Mean of the values that are numbers; NaN without any."""
+    """Mean of the values that are not NaN; NaN without any."""
     known = ~np.isnan(values)
     count = known.sum(axis=axis)
     mean = np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1)

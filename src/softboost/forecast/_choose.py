@@ -1,4 +1,4 @@
-"""Choosing scope and target transforms by back-test, on a sample of the series and the rows before the last ones."""
+"""Selection of scope and target transforms by a back-test on a sample of the series."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .target_transforms import Chain, Differences, LocalStandardScaler, Log
 
 __all__ = ["candidate_transforms", "choose", "few_transforms"]
 
-MAX_POOLED = 500  # series that a pooled model is judged with
-MAX_JUDGED = 40  # series that both scopes are judged on
+MAX_POOLED = 500  # series that a global model is fitted to
+MAX_JUDGED = 40  # series on which both scopes are compared
 N_WINDOWS = 3
 
 Option = tuple[str, Chain]
 
 
 def candidate_transforms(scope: str, panel: Panel) -> list[Chain]:
-    """Target transforms worth trying: none, differences, and differences of logarithms where all values allow it.
+    """Target transforms to compare: none, differences and, if all values are positive, differences of logarithms.
 
-    Pooled series are brought to one scale.
+    Pooled series are scaled.
     """
     scaled = [LocalStandardScaler()] if scope == "global" else []
     options = [Chain([*scaled]), Chain([Differences([1]), *scaled])]
@@ -33,10 +33,10 @@ def candidate_transforms(scope: str, panel: Panel) -> list[Chain]:
 
 
 def few_transforms(scope: str, panel: Panel, season: int, whole: Panel) -> list[Chain]:
-    """Target transforms that a regression beside other candidates is tried with, fewer because each costs a fit.
+    """Target transforms of a regression among other candidates; fewer, because each needs a fit.
 
-    None for single series; differences, and seasonal ones, of logarithms if all values of the whole panel, of which
-    ``panel`` is a part, are positive.
+    None (local only), differences and seasonal differences, of logarithms if all values of the ``whole`` panel are
+    positive; ``panel`` is the part of it that the regression is compared on.
     """
     log = [Log()] if np.nanmin(whole.y) > 0 else []
     scaled = [LocalStandardScaler()] if scope == "global" else []
@@ -54,10 +54,10 @@ def choose(
     panel: Panel,
     h: int,
 ) -> tuple[Option, dict[str, float]]:
-    """The option of least back-test error, and the errors of all.
+    """The option with the lowest back-test error, and the errors of all options.
 
-    The error is the root mean squared error of each series over its one-step changes, averaged over the series judged,
-    from three origins h rows apart (fewer where series are short). Equal ones go to the first.
+    The error is the root mean squared error of each series divided by its one-step changes, averaged over the series,
+    at three origins that are h rows apart, or fewer if series are short. The first of equal options wins.
     """
     pooled = panel.take(_spread(panel.n_series, MAX_POOLED))
     judged = _spread(pooled.n_series, MAX_JUDGED)

@@ -1,4 +1,4 @@
-"""Columns for the model: lags, statistics of lags, the calendar; chosen from frequency and length, or stated."""
+"""Columns of the regressions: lags, statistics of lags and the calendar, given or chosen by frequency and length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FeatureChooser", "Features", "choose_features", "season_of"]
 
 DateFeature = str | Callable[[Any], Any]
 
-# Season length and calendar columns by the unit of the frequency, pandas' and polars' words alike.
+# Season length and calendar columns by the unit of the frequency, for pandas and polars.
 _UNITS: dict[str, tuple[int, tuple[str, ...]]] = {
     "s": (60, ("minute",)),
     "min": (60, ("minute", "hour")),
@@ -30,7 +30,7 @@ _UNITS: dict[str, tuple[int, tuple[str, ...]]] = {
     "q": (4, ("quarter",)),
     "y": (1, ()),
 }
-# Other words (MS, QE, YS, 1m, ...) by their first letter.
+# Other names (MS, QE, YS, 1m, ...) by their first letter.
 _UNIT_OF_LETTER = {letter: unit for letters, unit in [
     ("S", "s"), ("Tm", "min"), ("H", "h"), ("D", "d"), ("B", "b"), ("W", "w"), ("M", "mo"), ("Q", "q"), ("YA", "y"),
 ] for letter in letters}  # fmt: skip
@@ -41,12 +41,12 @@ DATE_ATTRIBUTES = (
     "is_month_end", "is_quarter_start", "is_quarter_end", "is_year_start", "is_year_end", "is_leap_year",
 )  # fmt: skip
 
-# Older words of pandas, which mlforecast's users write, and those that last.
+# Older names of pandas, which mlforecast accepts, and their current names.
 _ATTRIBUTES = {"dayofweek": "day_of_week", "weekday": "day_of_week", "dayofyear": "day_of_year"}
 
 
 def season_of(freq: str | int) -> tuple[int, tuple[str, ...]]:
-    """Season length (1: none known) and calendar columns that go with a frequency.
+    """Season length (1 if there is none) and calendar columns of a frequency.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def season_of(freq: str | int) -> tuple[int, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Features:
-    """Which columns the model sees.
+    """The columns of a regression.
 
     Attributes
     ----------
     lags : list of int
-        1 is the value before.
+        1 is the previous value.
     lag_transforms : dict of int to list
-        Statistics of the values up to that lag.
+        Statistics of the values up to this lag.
     date_features : list of str or callable
         Attributes of a pandas DatetimeIndex, or functions of one.
     """
@@ -94,71 +94,73 @@ class Features:
     def __post_init__(self) -> None:
         for lag in [*self.lags, *self.lag_transforms]:
             if not isinstance(lag, (int, np.integer)) or isinstance(lag, bool) or lag < 1:
-                raise ValueError(f"lags must be integers of at least 1, got {lag!r}; 1 is the value before")
+                raise ValueError(f"lags must be integers of at least 1, got {lag!r}; 1 is the previous value")
             if lag > MAX_REACH:
                 raise ValueError(f"lags must be at most {MAX_REACH:,}, got {lag!r}")
         for feature in self.date_features:
             if not callable(feature) and feature not in DATE_ATTRIBUTES:
                 raise ValueError(
-                    f"date_features holds {feature!r:.80}, which is not known; choose from {list(DATE_ATTRIBUTES)}, "
-                    "or pass a function of a pandas DatetimeIndex"
+                    f"date_features contains {feature!r:.80}, which is not supported; choose from "
+                    f"{list(DATE_ATTRIBUTES)}, or pass a function of a pandas DatetimeIndex"
                 )
 
     def kernels(self) -> list[tuple[str, Any]]:
-        """Name and coreforecast kernel of every column made from the past."""
+        """Name and coreforecast kernel of every column of past values."""
         out = [(f"lag{lag}", Lag(lag)) for lag in self.lags]
         out += [kernel_of(t, lag) for lag, transforms in self.lag_transforms.items() for t in transforms]
         return out
 
     def names(self) -> list[str]:
-        """Names of the columns made from the past, then of the calendar's."""
+        """Names of the columns of past values, followed by those of the calendar."""
         return [name for name, _ in self.kernels()] + [_date_name(f) for f in self.date_features]
 
     def reach(self) -> int | None:
-        """Values before the row ahead that the columns look at; None where some go on from all values before."""
+        """Number of past values that the columns use; None if a statistic uses all of them."""
         reaches = [reach_of(t, lag) for lag, transforms in self.lag_transforms.items() for t in transforms]
         if None in reaches:
             return None
         return max([0, *map(int, self.lags), *[r for r in reaches if r is not None]])
 
     def of_rows(self, z: Array, indptr: Array) -> Array:
-        """Columns made from the past for every row, NaN where the past does not reach (n_rows, n_columns)."""
+        """Columns of past values for every row (n_rows, n_columns); NaN before the start of a series."""
         values = grouped(z, indptr)
         columns = [kernel.transform(values) for _, kernel in self.kernels()]
         return np.column_stack(columns) if columns else np.empty((len(z), 0))
 
     def ahead(self, z: Array, indptr: Array) -> Ahead:
-        """Columns for the row after the last one of every series, step by step."""
+        """Columns of the rows after the end of every series, step by step."""
         return Ahead(self, z, indptr)
 
     def calendar(self, times: Array) -> Array:
-        """Columns made from the time of rows (n_rows, n_date_features)."""
+        """Calendar columns (n_rows, n_date_features)."""
         if not self.date_features:
             return np.empty((len(times), 0))
         if times.dtype.kind != "M":
-            raise ValueError(f"date_features={self.date_features!r} need dates, but the time column holds integers")
+            raise ValueError(
+                f"date_features={self.date_features!r} require dates, but the time column contains integers"
+            )
         index = pd.DatetimeIndex(times)
         columns = [f(index) if callable(f) else getattr(index, _ATTRIBUTES.get(f, f)) for f in self.date_features]
         return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
 
 
 class Ahead:
-    """Columns made from the past for the next row of each series, while values are appended."""
+    """Columns of past values for the next row of each series; values can be appended."""
 
     def __init__(self, features: Features, z: Array, indptr: Array) -> None:
         self._values = grouped(z, indptr)
         self._kernels = [copy.copy(kernel) for _, kernel in features.kernels()]
         for kernel in self._kernels:
             if "Expanding" in type(kernel).__name__ or "Exponentially" in type(kernel).__name__:
-                kernel.transform(self._values)  # these go on from what they have seen
+                kernel.transform(self._values)  # these keep a state
 
     def columns(self) -> Array:
-        """Columns of the row ahead (n_series, n_columns)."""
+        """Columns of the next row (n_series, n_columns)."""
         columns = [kernel.update(self._values).copy() for kernel in self._kernels]
         return np.column_stack(columns) if columns else np.empty((len(self._values.indptr) - 1, 0))
 
     def append(self, z: Array) -> None:
-        """One more value for each series."""
+        """Append a value to each series."""
         self._values = self._values._append(grouped(z, np.arange(len(z) + 1)))
 
 
@@ -168,7 +170,7 @@ def _date_name(feature: DateFeature) -> str:
 
 @dataclass(frozen=True)
 class FeatureChooser:
-    """Columns by the length of a series, where the user states none."""
+    """Default columns by the length of a series."""
 
     freq: str | int
     season: int
@@ -183,10 +185,11 @@ class FeatureChooser:
 def choose_features(freq: str | int, season: int, length: int, has_dates: bool, longer: int = 0) -> Features:
     """Columns for series of this frequency, season length and (typical) length.
 
-    Lags reach back at most a sixth of the series, and at most two seasons or eight values, whichever is more, but never
-    beyond 24; seasonal lags are taken where three seasons have been seen, those of a second, longer season (168 hours)
-    and the first season's multiples up to it likewise; means over two or three windows and one
-    standard deviation where there are four windows of that length. The calendar needs two years of it.
+    - Lags up to a sixth of the length, but at most two seasons or eight values, whichever is more, and at most 24.
+    - Seasonal lags if there are three seasons. The same holds for a second, longer season (168 hours) and for the
+      multiples of the first season up to it.
+    - Means over up to three windows and one standard deviation, for windows of at most a quarter of the length.
+    - Calendar columns if there are two seasons.
 
     Examples
     --------

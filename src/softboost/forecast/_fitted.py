@@ -1,4 +1,4 @@
-"""All models of a panel: one pooled, or one for each series, and the fallback for series too short for either."""
+"""The regressions of a panel, one global or one per series, with a fallback for short series."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FitMany = Callable[[Settings, Panel, Array], Iterable[Learned]]
 
 
 def fit_one_by_one(settings: Settings, panel: Panel, chosen: Array) -> Iterable[Learned]:
-    """A model of its own for each chosen series."""
+    """Fit one model per chosen series."""
     return (Learned.fit(settings, panel.take([i])) for i in chosen)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Models for the series of a panel.
+    """Fitted regressions of a panel.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class Fitted:
     short : ndarray of bool, shape (n_series,)
         Series that are forecast by the fallback.
     place : ndarray of shape (n_series,)
-        Global: number of each series within the pooled fit, -1 for short ones.
+        Global: index of each series in the pooled fit, -1 for short ones.
     models : list of Learned or None
         Local: the model of each series, None for short ones. Global: one model.
     fit_many : callable
-        How models of single series are fitted: here, in processes, or on an engine.
+        How local models are fitted: in this process, in several processes, or on an engine.
     """
 
     settings: Settings
@@ -71,22 +71,22 @@ class Fitted:
         return replace(self, models=models)
 
     def refitted(self, panel: Panel, which: Array) -> Fitted:
-        """Local models with those of the series marked by ``which`` fitted to a panel of more rows."""
+        """Refit the local models of the series marked by ``which`` to a panel with more rows."""
         short = self.short & too_short_for(self.settings, self.scope, panel)
         return replace(self, short=short)._with_local_fits(panel, np.flatnonzero(which & ~short))
 
     def copied(self) -> Fitted:
-        """The same with models of its own, which may learn without changing these."""
+        """A copy whose models can be updated independently."""
         return replace(self, models=[model and model.copied() for model in self.models])
 
     def fallback(self, panel: Panel) -> dict[int, str]:
-        """Number of every short series, and what forecasts it."""
+        """Index of every short series and the name of its fallback."""
         return {int(i): fallback_name(int(panel.sizes[i]), self.season) for i in np.flatnonzero(self.short)}
 
     def predict(self, panel: Panel, series: Array, future: Future) -> Array:
-        """Forecasts (n_histories, h) after the histories of ``panel``; ``series`` are their numbers at fit time.
+        """Forecasts (n_histories, h) after the histories of ``panel``; ``series`` are their indices at fit time.
 
-        A number may come several times, with histories of different length.
+        An index may occur several times, with histories of different lengths.
         """
         h = future.times.shape[1]
         out = naive(panel, self.season, h)
@@ -106,7 +106,7 @@ class Fitted:
         return out
 
     def learn(self, panel: Panel, n_new: Array) -> None:
-        """Let models go on learning from the last ``n_new`` rows of each series."""
+        """Update the models with the last ``n_new`` rows of each series."""
         if self.scope == "global":
             mine = np.flatnonzero(~self.short)
             if self.models and self.models[0] is not None:
@@ -117,10 +117,10 @@ class Fitted:
                 model.learn(panel.take([i]), np.zeros(1, dtype=np.int64), n_new[[i]])
 
     def grow(self, panel: Panel, old: Array) -> Fitted:
-        """The same models for a panel with more rows and perhaps more series.
+        """The same models for a panel with more rows and possibly more series.
 
-        ``old[i]`` is the number that series i had before, -1 for a new one. New series, and those no longer too short,
-        get a model of their own or join the pooled one, which is not fitted again.
+        ``old[i]`` is the previous index of series i, -1 for a new one. New series, and those that are no longer too
+        short, get a local model or join the global one, which is not refitted.
         """
         known = old >= 0
         was_short = np.where(known, self.short[old], True)

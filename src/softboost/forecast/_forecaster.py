@@ -1,4 +1,4 @@
-"""Forecaster: frames in, forecasts out. Puts the parts together; the parts know nothing of each other."""
+"""The forecaster: reads data frames, selects and fits models, and returns forecasts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads and writes long frames of pandas and polars.
+"""Reading and writing of pandas and polars frames in long format.
 
-A frame has one row for each series and time. Checks are made here; every error message names the row.
+A frame has one row for each series and time. Error messages name the row.
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ def concatenate(first: Any, second: Any) -> Any:
         raise TypeError(f"new rows are a {new} frame, but the model was fitted on {old}; use the same library")
     missing = [c for c in first.columns if c not in second.columns]
     if missing:
-        raise ValueError(f"new rows lack the columns {missing}, which the model was fitted with")
+        raise ValueError(f"new rows have no columns {missing}, which the model was fitted with")
     return ufp.vertical_concat([first, second[list(first.columns)]])
 
 
 def infer_freq(df: Any, names: Names) -> str | int:
-    """The frequency of the longest series, in the words of the frame's library."""
+    """The frequency of the longest series, as a string of the frame's library."""
     df = checked_times(checked_columns(df, names), names.time)
     _refuse_nulls(df, names)
     frame = nw.from_native(df, eager_only=True)
@@ -144,7 +144,7 @@ def infer_freq(df: Any, names: Names) -> str | int:
     found = guess_frequency(np.sort(native[names.time].to_numpy()))
     if found is None:
         raise ValueError(
-            f"freq cannot be inferred: the longest series, {longest!r}, has a single row; pass it, "
+            f"freq cannot be inferred, because the longest series, {longest!r}, has a single row; pass freq, "
             "e.g. freq='D', 'MS' or 'QS' for pandas, '1d', '1mo' or '1q' for polars, 1 for integers"
         )
     return found if isinstance(found, int) or isinstance(df, pd.DataFrame) else polars_word(found)
@@ -235,7 +235,7 @@ def checked_columns(df: Any, names: Names) -> Any:
     target = wide.get_column(names.target)
     if not (target.dtype.is_numeric() or target.dtype == nw.Boolean):
         what = f"has dtype {target.dtype}{_first_text(target)}"
-        raise ValueError(f"column {names.target!r} must hold numbers, but {what}")
+        raise ValueError(f"column {names.target!r} must contain numbers, but {what}")
     return df
 
 
@@ -253,7 +253,7 @@ def checked_times(df: Any, name: str) -> Any:
         if odd.any():
             row = int(np.argmax(odd))
             raise ValueError(
-                f"column {name!r} must hold dates or integers, but row {row} holds {values[row]}; "
+                f"column {name!r} must contain dates or integers, but row {row} is {values[row]}; "
                 "convert it to dates (pandas.to_datetime), or number the times"
             )
         return ufp.assign_columns(df, name, column.cast(nw.Int64).to_native())
@@ -266,7 +266,7 @@ def checked_times(df: Any, name: str) -> Any:
         if early is not None:
             return ufp.assign_columns(df, name, early)
         raise ValueError(
-            f"column {name!r} must hold dates or integers, but has dtype {column.dtype}{_first_no_date(column)}; "
+            f"column {name!r} must contain dates or integers, but has dtype {column.dtype}{_first_no_date(column)}; "
             "convert it to dates (pandas.to_datetime)"
         ) from None
 
@@ -283,7 +283,7 @@ def _early_dates(column: nw.Series[Any]) -> Array | None:
 def _first_no_date(column: nw.Series[Any]) -> str:
     for row, value in enumerate(column.to_list()):
         if pd.isna(pd.to_datetime(value, errors="coerce")):
-            return f": row {row} holds {value!r}"
+            return f": row {row} is {value!r}"
     return ""
 
 
@@ -292,7 +292,7 @@ def _first_text(column: nw.Series[Any]) -> str:
         try:
             float(value)
         except (TypeError, ValueError):
-            return f": row {row} holds {value!r}"
+            return f": row {row} is {value!r}"
     return ""
 
 
@@ -321,7 +321,7 @@ def _check_times(df: Any, freq: str | int, names: Names, original: Array, gaps_t
         row = int(np.argmax(twice))
         raise ValueError(
             f"rows {original[row]} and {original[row + 1]} are both series {ids[row]!r} at {names.time}={times[row]}; "
-            "keep one of them, or add them up"
+            "keep one of them or aggregate them"
         )
     if not gaps_too:
         return
@@ -361,7 +361,7 @@ def _reaches(start: Any, freq: str | int, end: Any) -> bool:
 
 
 def _word(freq: str | int | None, df: Any) -> str | int | None:
-    """A frequency in the words of the frame's library; None where it has no word for it."""
+    """A frequency as a string of the frame's library; None where it has no word for it."""
     if not isinstance(freq, str) or isinstance(df, pd.DataFrame):
         return freq
     try:
@@ -403,7 +403,7 @@ def _target(df: Any, names: Names, original: Array, gaps: str) -> Array:
         row = int(np.argmax(bad))
         where = f"row {original[row]} (series {df[names.id][row]!r}, {names.time}={df[names.time][row]})"
         help_ = "" if np.isinf(y[row]) else ", or set gaps='interpolate' or gaps='forward'"
-        raise ValueError(f"column {names.target!r} holds {y[row]} in {where}; give it a value or drop the row{help_}")
+        raise ValueError(f"column {names.target!r} is {y[row]} in {where}; replace the value or drop the row{help_}")
     return y
 
 
@@ -450,7 +450,7 @@ def _static_columns(
 ) -> list[str]:
     for name in static or []:
         if name not in extra:
-            raise ValueError(f"static_features names {name!r}, which df does not have; it has {extra}")
+            raise ValueError(f"static_features contains {name!r}, which is not a column of df; it has {extra}")
     constant = []
     for name in extra if static is None else static:
         changes = _changes(df, name, indptr) & known
@@ -458,7 +458,7 @@ def _static_columns(
             constant.append(name)
         elif static is not None:
             series = df[names.id][int(np.argmax(changes))]
-            raise ValueError(f"static_features names {name!r}, but it changes within series {series!r}")
+            raise ValueError(f"static_features contains {name!r}, but it changes within series {series!r}")
     return constant
 
 
@@ -484,11 +484,11 @@ def _matrix(df: Any, columns: list[str], categories: Categories, known: Array | 
             values = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
             if np.isinf(values).any():
                 found = values[np.argmax(np.isinf(values))]
-                raise ValueError(f"column {name!r} holds {found}; give finite numbers, or NaN where one is missing")
+                raise ValueError(f"column {name!r} contains {found}; use finite numbers, or NaN for missing values")
             out.append(values)
             continue
         if isinstance(column.dtype, (nw.Datetime, nw.Date, nw.Duration)):
-            raise ValueError(f"column {name!r} holds times; convert it to numbers or drop it")
+            raise ValueError(f"column {name!r} contains times; convert it to numbers or drop it")
         texts = as_text(column.to_list(), missing="")
         if name not in categories:
             seen = texts if known is None else texts[known]
@@ -506,8 +506,8 @@ def read_future(long: LongFrame, h: int, X_df: Any) -> tuple[Any, Future]:
         return future, Future(times, np.empty((n_series, h, 0)))
     if X_df is None:
         raise ValueError(
-            f"the model was fitted with {long.exog}, which change in time; pass their future as X_df, or drop them "
-            "from the frame before fitting"
+            f"the model was fitted with the exogenous columns {long.exog}; pass their future values as X_df, or drop "
+            "these columns before fitting"
         )
     joined = join_future(future, X_df, names, long.exog)
     exog = _matrix(joined, long.exog, long.categories)
@@ -521,7 +521,7 @@ def join_future(future: Any, X_df: Any, names: Names, columns: list[str]) -> Any
     right = nw.from_native(X_df, eager_only=True)
     missing = [c for c in [names.id, names.time, *columns] if c not in right.columns]
     if missing:
-        raise ValueError(f"X_df lacks the columns {missing}; it has {right.columns}")
+        raise ValueError(f"X_df has no columns {missing}; it has {right.columns}")
     right = nw.from_native(checked_times(X_df, names.time), eager_only=True)
     keys = [names.id, names.time]
     right = right.select(*keys, *columns, nw.lit(1).alias("_given"))

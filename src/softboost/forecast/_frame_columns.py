@@ -1,4 +1,4 @@
-"""Frames as plain arrays and lists, and back, for the model file."""
+"""Conversion of data frames to arrays and lists, and back, for the model file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN = {"Float64", "Float32", "Int64", "Int32", "Int16", "Int8", "UInt64", "UIn
 
 
 def kind_of_frame(native: Any) -> str:
-    """Which library the frame is of: "pandas" or "polars"."""
+    """The library of a frame: "pandas" or "polars"."""
     return "pandas" if isinstance(native, pd.DataFrame) else "polars"
 
 
@@ -43,7 +43,7 @@ def _plain(column: nw.Series[Any]) -> dict[str, Any]:
 
 
 def frame_of_columns(kind: str, columns: list[dict[str, Any]]) -> Any:
-    """A pandas or polars frame from what :func:`plain_columns` gave."""
+    """A pandas or polars frame from the result of :func:`plain_columns`."""
     backend: Any = {"pandas": "pandas", "polars": "polars"}[kind]
     first, *others = [_series(column, backend) for column in columns]
     return first.to_frame().with_columns(*others).to_native()  # narwhals' from_dict would drop time zones

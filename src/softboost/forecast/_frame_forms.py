@@ -1,6 +1,6 @@
-"""Frames as people have them, brought to the long format: one series without ids, dates in the index, periods, pyarrow.
+"""Conversion of other data frames to the long format: one series without ids, dates in the index, periods, pyarrow.
 
-The rest of the package sees a frame with a column of ids, a column of dates or integers, and numpy columns.
+The result has a column of ids, a column of dates or integers, and NumPy columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ID = "unique_id"
 
 @dataclass(frozen=True)
 class Names:
-    """Columns of a long frame."""
+    """Column names of a long frame."""
 
     id: str = ID
     time: str = "ds"
@@ -40,8 +40,8 @@ def long_with_freq(df: Any, names: Names) -> tuple[Any, str | None]:
     - A pandas Series with dates in its index becomes a frame.
     - Ids and times may be in the index of a pandas frame.
     - Periods become the time at which they start.
-    - Columns of pyarrow become columns of numpy.
-    - A frame without the column ``unique_id`` is one series, named as the target.
+    - pyarrow columns become NumPy columns.
+    - A frame without the column ``unique_id`` is one series with the name of the target.
     """
     freq = None
     if isinstance(df, pd.Series):
@@ -57,13 +57,13 @@ def long_with_freq(df: Any, names: Names) -> tuple[Any, str | None]:
 
 
 def is_frame(df: Any) -> bool:
-    """Whether this is a frame of pandas or polars in memory."""
+    """Whether df is a pandas or polars data frame in memory."""
     of_polars = type(df).__module__.split(".")[0] == "polars" and type(df).__name__ == "DataFrame"
     return isinstance(df, pd.DataFrame) or of_polars
 
 
 def _index_to_columns(df: pd.DataFrame, names: Names) -> pd.DataFrame:
-    """Index levels that hold ids or times as columns."""
+    """The frame with index levels of ids and times as columns."""
     wanted = [name for name in (names.id, names.time) if name not in df.columns]
     if names.time in wanted and isinstance(df.index, (pd.DatetimeIndex, pd.PeriodIndex)):
         return df.rename_axis(index=names.time).reset_index()
@@ -72,7 +72,7 @@ def _index_to_columns(df: pd.DataFrame, names: Names) -> pd.DataFrame:
 
 
 def without_pyarrow(df: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of numpy in place of those of pyarrow."""
+    """The frame with pyarrow columns converted to NumPy."""
     changed = {
         name: pd.Series(_to_numpy(df[name]), index=df.index)
         for name in df.columns
@@ -82,14 +82,14 @@ def without_pyarrow(df: pd.DataFrame) -> pd.DataFrame:
 
 
 def _to_numpy(column: pd.Series[Any]) -> Any:
-    import pyarrow  # noqa: PLC0415 - optional; installed if a column is of this kind
+    import pyarrow  # noqa: PLC0415 - optional; installed if a column has this type
 
     values = pyarrow.array(column.array).to_pandas(date_as_object=False)
     return getattr(values, "array", values)
 
 
 def _freq_of_periods(dtype: Any) -> str | None:
-    """Frequency of the times at which periods of this kind start."""
+    """Frequency of the start times of periods of this type."""
     starts = pd.period_range("2001-01-01", periods=40, freq=dtype.freq).to_timestamp()
     found = guess_frequency(starts)
     return None if found is None else str(found)
@@ -103,7 +103,7 @@ def _starts_of_periods(periods: pd.Series[Any]) -> Any:
 
 
 def _one_series(df: Any, names: Names) -> Any:
-    """The frame with a column of ids for its only series."""
+    """The frame with a column of ids for a single series."""
     times = nw.from_native(df, eager_only=True).get_column(names.time)
     twice = times.is_duplicated().to_numpy()
     if twice.any():

@@ -1,4 +1,4 @@
-"""The frequency of times, guessed from one series: the one rule for frames and for files."""
+"""Inference of the frequency from the times of one series, for data frames and for files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ N_PIECES = 8
 
 
 def guess_frequency(times: Any) -> str | int | None:
-    """The frequency of sorted times as pandas writes it, or the step of whole numbers; None where one row shows none.
+    """The frequency of sorted times as a pandas string, or the step of integers; None for a single date.
 
-    A gap does not matter: where the series as a whole has no frequency, a piece of it that has one decides, and else
-    the commonest distance of two times.
+    Gaps are allowed: if the series as a whole has no frequency, the first part of it that has one decides, and
+    otherwise the most common distance of consecutive times.
 
     Examples
     --------
@@ -40,13 +40,13 @@ def guess_frequency(times: Any) -> str | int | None:
 
 def _inferred(times: Any) -> str | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pandas announces that the answer will be an offset; both are understood
+        warnings.simplefilter("ignore")  # pandas will return an offset in future; both are supported
         found: Any = pd.infer_freq(times)
     return None if found is None else str(getattr(found, "freqstr", found))
 
 
 def _by_months(times: Any) -> str | None:
-    """A frequency in months, quarters or years where all times begin, or all end, a month."""
+    """A frequency in months, quarters or years if all times are at the start, or all at the end, of a month."""
     for edge, letter in ((times.dt.is_month_start, "S"), (times.dt.is_month_end, "E")):
         if not edge.all():
             continue
@@ -64,11 +64,11 @@ def _by_duration(step: Any) -> str:
 
 
 def polars_word(word: str) -> str:
-    """A frequency of pandas as polars writes it."""
+    """A pandas frequency as a polars string."""
     unit = word.lstrip("0123456789")
     count = int(word[: len(word) - len(unit)] or 1)
     letters = {"D": "d", "W": "w", "M": "mo", "Q": "q", "Y": "y", "h": "h", "m": "m", "s": "s"}
     known = letters.get(unit[:1])
     if known is None:
-        raise ValueError(f"the times look like pandas' freq {word!r}, for which polars has no word; pass freq")
+        raise ValueError(f"the times have the pandas frequency {word!r}, which polars does not support; pass freq")
     return f"{count}{known}"

@@ -30,12 +30,12 @@ LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the seri
 
 
 def check_levels(level: Sequence[float]) -> list[float]:
-    """Levels in rising order; they are percentages between 0 and 100."""
+    """Sorted levels; they must be percentages between 0 and 100."""
     levels: list[Any] = list(level) if isinstance(level, (list, tuple, set, np.ndarray)) else [level]
     for value in levels:
         number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not number or not 0 < value < 100:
-            raise ValueError(f"level must hold percentages between 0 and 100, got {value!r}; e.g. level=[80, 95]")
+            raise ValueError(f"level must be percentages between 0 and 100, got {value!r}; e.g. level=[80, 95]")
         if value < 1:
             raise ValueError(
                 f"level={value!r} looks like a share; levels are percentages, e.g. level=[{100 * value:g}]"
@@ -46,17 +46,16 @@ def check_levels(level: Sequence[float]) -> list[float]:
 def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
     """Half widths that cover a new error at each level, from n exchangeable ones.
 
-    With n errors the k-th smallest size, k = ceil((n + 1) level), covers a new one with at least that probability.
-    Where k > n no error is large enough to say; there the width is that of Student's t for their root mean square, and
-    never less than the largest seen. Without any error it is infinite. Widths never shrink as the level grows, so
-    quantiles do not cross.
+    With n errors, the k-th smallest absolute error, k = ceil((n + 1) level), covers a new error with at least this
+    probability. If k > n, the width is that of Student's t for the root mean square of the errors, but at least the
+    largest error. Without errors it is infinite. Widths never decrease with the level, so quantiles do not cross.
 
     Parameters
     ----------
     errors : ndarray of shape (n, ...)
-        NaN are left out.
+        NaN are ignored.
     levels : sequence of float
-        Percentages, rising.
+        Percentages in increasing order.
 
     Returns
     -------
@@ -84,14 +83,14 @@ def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
 
 @dataclass(frozen=True)
 class Pool:
-    """What the errors of all series say together.
+    """Pooled errors of all series.
 
     Attributes
     ----------
     widths : ndarray of shape (n_levels, h)
-        Half widths of a series whose scale is one.
+        Half widths of a series with a scale of one.
     typical : ndarray of shape (h,)
-        Mean squared error of each step, in scales.
+        Mean squared error of each step, relative to the scale.
     floor : float
         Smallest scale.
     """

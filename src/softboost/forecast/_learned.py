@@ -1,4 +1,4 @@
-"""One fit: target transforms, features and model, for one series or for many pooled; arrays in, arrays out."""
+"""One fit of a regression: target transforms, features and model, for one series or for pooled series."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STRATEGIES = ("recursive", "direct", "direct_each")
 
 @dataclass(frozen=True)
 class Settings:
-    """What one fit is made of.
+    """Settings of one fit.
 
-    ``own_features``, where given, chooses the features of a model for a single series by the length of that series.
+    ``own_features``, if given, selects the features of a local model by the length of the series.
     """
 
     model: Any
@@ -45,16 +45,16 @@ class Settings:
         return self.with_features(self.own_features(len(panel.y)) if own else self.features)  # type: ignore[misc]
 
     def with_features(self, features: Features) -> Settings:
-        """The same with these features and no others."""
+        """The settings with these features only."""
         return replace(self, features=features, own_features=None)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A fitted model with what it needs to go from histories to forecasts.
+    """A fitted regression that converts histories to forecasts.
 
-    Recursive: one model of the next value, fed with its own forecasts. Direct: one model whose target is the vector
-    of the next h values. Direct each: h models, one for each step.
+    Recursive: one model of the next value, whose forecasts become lags. Direct: one model with h outputs. Direct each:
+    h models, one per step.
     """
 
     settings: Settings
@@ -75,9 +75,9 @@ class Learned:
     # -- training ------------------------------------------------------------------------------------------------
 
     def _training_sets(self, panel: Panel, z: Array, wanted: Array) -> list[tuple[Array, Array]]:
-        """X and y for each model, rows in time order; ``wanted`` marks rows whose value may be a target.
+        """X and y for each model, with rows in time order; ``wanted`` marks the rows that may be targets.
 
-        A filled value is something to look back at, never a target.
+        Filled values are used as lags, never as targets.
         """
         wanted = wanted & ~np.isnan(panel.y)
         settings, features = self.settings, self.settings.features
@@ -110,16 +110,16 @@ class Learned:
         return sets
 
     def _known(self, future: Future, static: Array) -> Array:
-        """Columns known ahead, for a model of all steps: the calendar of the first, exogenous columns of all."""
+        """Known columns for a model of all steps: the calendar of the first step, exogenous columns of all steps."""
         calendar = self.settings.features.calendar(future.times[:, 0])
         return np.column_stack([calendar, future.exog.reshape(len(future.exog), -1), static])
 
     def copied(self) -> Learned:
-        """The same with models of its own, which may learn without changing these."""
+        """A copy whose models can be updated independently."""
         return replace(self, models=copy.deepcopy(self.models))
 
     def learn(self, panel: Panel, series: Array, n_new: Array) -> None:
-        """Go on learning from the last ``n_new`` rows of each series, with the model's own ``partial_fit``."""
+        """Update the models with the last ``n_new`` rows of each series by ``partial_fit``."""
         z, _ = self.transforms.take(series).apply(panel.filled, panel.indptr)
         position = np.arange(len(z))
         wanted = position >= np.repeat(panel.indptr[1:] - n_new, panel.sizes)
@@ -134,9 +134,9 @@ class Learned:
     # -- forecasting ---------------------------------------------------------------------------------------------
 
     def predict(self, panel: Panel, series: Array, future: Future) -> Array:
-        """Forecasts of shape (n_series, h) that follow the histories of ``panel``.
+        """Forecasts of shape (n_series, h) after the histories of ``panel``.
 
-        ``series[i]`` is the number, at fit time, of the i-th history: scalers learned then are used now.
+        ``series[i]`` is the index of the i-th history at fit time, which selects its fitted scalers.
         """
         z, inverse = self.transforms.take(series).apply(panel.filled, panel.indptr)
         h = future.times.shape[1]
@@ -169,9 +169,9 @@ class Learned:
 
 
 def _able(model: Any, features: Features, y: Array) -> Any:
-    """A fresh copy of the model, helped where it cannot take missing values or several outputs by itself.
+    """A clone of the model, wrapped if it does not support missing values or several outputs.
 
-    A transform that looks at a window is told where the lags stand.
+    Transforms of windows are told the positions of the lags.
     """
     model = clone(model)
     transform = getattr(model, "feature_transform", None)

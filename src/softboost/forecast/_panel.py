@@ -1,4 +1,4 @@
-"""Many series of different lengths as plain arrays, laid end to end; nothing here knows frames or models."""
+"""Many series of different lengths as concatenated arrays."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Array = NDArray[Any]
 
 
 def grouped(values: Array, indptr: Array) -> Any:
-    """Values laid end to end as coreforecast's kernels take them."""
+    """Concatenated values as input of the coreforecast kernels."""
     return GroupedArray(np.ascontiguousarray(values, dtype=np.float64), indptr.astype(np.int32))
 
 
 def equal_groups(values: Array) -> Any:
-    """A matrix of one row a series as coreforecast's kernels take it."""
+    """A matrix with one row per series as input of the coreforecast kernels."""
     n_series, width = values.shape
     return grouped(values.ravel(), np.arange(n_series + 1) * width)
 
 
 def ranges(starts: Array, stops: Array) -> Array:
-    """All integers of ``[start, stop)`` for every pair, one range after the other."""
+    """The concatenated ranges ``[start, stop)`` of all pairs."""
     sizes = stops - starts
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
@@ -36,23 +36,23 @@ def ranges(starts: Array, stops: Array) -> Array:
 
 @dataclass(frozen=True)
 class Panel:
-    """Series, each in time order, one after the other.
+    """Concatenated series, each in time order.
 
     Attributes
     ----------
     y : ndarray of shape (n_rows,)
-        As observed: NaN where a value is missing.
+        Observed values; NaN if missing.
     indptr : ndarray of shape (n_series + 1,)
-        Series i is rows ``indptr[i]`` to ``indptr[i + 1]``.
+        Series i is the rows from ``indptr[i]`` to ``indptr[i + 1]``.
     times : ndarray of shape (n_rows,)
-        datetime64 (local clock, no zone) or integers.
+        datetime64 (local time without zone) or integers.
     exog : ndarray of shape (n_rows, n_exog)
-        Columns whose future is known.
+        Columns whose future values are known.
     static : ndarray of shape (n_series, n_static)
     gaps : {"raise", "interpolate", "forward"}
-        How :attr:`filled` closes gaps.
+        How :attr:`filled` fills gaps.
     key : ndarray of shape (n_series,), or None
-        A number for each series that depends on its id alone, never on its place among others; None takes places.
+        A number for each series that depends only on its id; None uses positions.
     """
 
     y: Array
@@ -94,7 +94,7 @@ class Panel:
 
     @cached_property
     def filled(self) -> Array:
-        """Values without gaps, for models that take none: made from these rows alone, so a cut panel sees no future."""
+        """Values with gaps filled, for regressions; only these rows are used, so a cut panel has no look-ahead."""
         if not np.isnan(self.y).any():
             return self.y
         y = self.y.copy()
@@ -107,21 +107,21 @@ class Panel:
         return replace(self, y=self.y[rows], indptr=indptr, times=self.times[rows], exog=self.exog[rows])
 
     def take(self, series: Any) -> Panel:
-        """Only these series (numbers, in this order)."""
+        """The series with these indices, in this order."""
         series = np.asarray(series, dtype=np.int64)
         rows = ranges(self.indptr[series], self.indptr[series + 1])
         key = None if self.key is None else self.key[series]
         return replace(self._rows(rows, self.sizes[series]), static=self.static[series], key=key)
 
     def cut(self, n_rows: Any) -> Panel:
-        """Without the last ``n_rows`` (one number, or one for each series) of every series."""
+        """The panel without the last ``n_rows`` rows (one number, or one per series) of every series."""
         sizes = np.maximum(self.sizes - n_rows, 0)
         rows = ranges(self.indptr[:-1], self.indptr[:-1] + sizes)
         return self._rows(rows, sizes)
 
     @staticmethod
     def stack(panels: list[Panel]) -> Panel:
-        """The series of several panels as one."""
+        """Concatenate the series of several panels."""
         sizes = np.concatenate([panel.sizes for panel in panels])
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         names = ("y", "times", "exog", "static")
@@ -130,9 +130,9 @@ class Panel:
         return replace(panels[0], indptr=indptr, key=key, **parts)
 
     def windows(self, n_back: Any, h: int) -> tuple[Array, Future]:
-        """The ``h`` values, and what is known of them, that begin ``n_back`` rows before the end of each series.
+        """The ``h`` values that begin ``n_back`` rows before the end of each series, with times and exogenous columns.
 
-        Where a series ends sooner the values are NaN, and the times and exogenous columns those of its last row.
+        Beyond the end of a series, values are NaN, and times and exogenous columns are those of its last row.
 
         Returns
         -------
@@ -146,13 +146,13 @@ class Panel:
         return y, Future(self.times[rows], self.exog[rows])
 
     def rows_after(self, moment: Any) -> Array:
-        """How many rows of each series come after a moment."""
+        """Number of rows of each series after a moment."""
         later = self.times > moment
         return np.add.reduceat(later, self.indptr[:-1]) if len(later) else np.zeros(self.n_series, dtype=np.int64)
 
 
 def _filled(y: Array, how: str) -> Array:
-    """A series with its gaps closed between neighbours, or with the last value; nothing before the first value."""
+    """A series with gaps interpolated or filled with the last value; values before the first stay NaN."""
     known = np.flatnonzero(~np.isnan(y))
     if len(known) == 0:
         return y
@@ -163,7 +163,7 @@ def _filled(y: Array, how: str) -> Array:
 
 @dataclass(frozen=True)
 class Future:
-    """What is known of the steps ahead.
+    """Known inputs of the steps ahead.
 
     Attributes
     ----------
@@ -175,10 +175,10 @@ class Future:
     exog: Array
 
     def take(self, series: Any) -> Future:
-        """Only these series."""
+        """The series with these indices."""
         return Future(self.times[series], self.exog[series])
 
     @staticmethod
     def stack(futures: list[Future]) -> Future:
-        """The series of several futures as one."""
+        """Concatenate the series of several futures."""
         return Future(np.concatenate([f.times for f in futures]), np.concatenate([f.exog for f in futures]))

@@ -1,4 +1,4 @@
-"""Plots of forecasts: history, forecast and intervals; forecasts of a back-test beside the truth."""
+"""Plots of forecasts with history and intervals, and of back-tests with actual values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def draw_forecast(
     bands: dict[float, tuple[Array, Array]],
     alone: bool,
 ) -> None:
-    """Draw the past of a series, its forecast and its intervals; the forecast starts at the last known value."""
+    """Draw history, forecast and intervals of a series; the forecast starts at the last known value."""
     past, y = history
     colour, dashes = STYLES[(0 if alone else len(ax.lines) // 2) % len(STYLES)]
     known = np.flatnonzero(~np.isnan(y))
@@ -76,7 +76,7 @@ def draw_forecast(
 def draw_origins(
     ax: Any, name: Any, truth: tuple[Array, Array], by_origin: list[tuple[Array, Array]], rival: tuple[str, Any] | None
 ) -> None:
-    """Draw the truth and the forecasts from each origin, each as a line that starts at its cutoff."""
+    """Draw actual values and the forecasts from each origin, each as a separate line."""
     times, y = truth
     ax.plot(times, y, color="black", linewidth=1.1, label="truth")
     if rival is not None:

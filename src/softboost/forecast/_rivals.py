@@ -1,4 +1,4 @@
-"""Simple forecasts at the origins of a back-test, which a model has to beat."""
+"""Simple forecasts at the origins of a back-test, for comparison."""
 
 from __future__ import annotations
 

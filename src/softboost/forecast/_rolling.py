@@ -1,4 +1,4 @@
-"""Rolling origins: forecasts from several points of the past, and what is learned from their errors."""
+"""Rolling origins: forecasts from several moments of the past, and intervals from their errors."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ MIN_WINDOWS = 6  # of each series, however many series there are
 
 
 class CanForecast(Protocol):
-    """What rolling origins need of a fitted model."""
+    """Interface of a fitted model for rolling origins."""
 
     def predict(self, panel: Panel, series: Array, future: Future) -> Array:
         """Forecasts after the histories of a panel."""
 
     def learn(self, panel: Panel, n_new: Array) -> None:
-        """Go on learning from the last rows."""
+        """Update the model with the last rows."""
 
 
 def own_origins(panel: Panel, h: int, n_windows: int, step_size: int) -> Array:
@@ -48,10 +48,10 @@ def own_origins(panel: Panel, h: int, n_windows: int, step_size: int) -> Array:
 
 
 def common_origins(panel: Panel, h: int, n_windows: int, step_size: int) -> Array:
-    """Rows after each origin (n_series, n_windows), where origins are moments: the same for all series.
+    """Rows after each origin (n_series, n_windows), where origins are moments in time, the same for all series.
 
-    The last one lies ``h`` steps before the latest time of the panel. What a model has learned at an origin then lies
-    before it in every series, also where series end at different times.
+    The last origin is ``h`` steps before the latest time of the panel. A model fitted at an origin then uses no later
+    value of any series, even if series end at different times.
     """
     return origins_at(panel, moments(np.unique(panel.times), h, n_windows, step_size))
 
@@ -75,15 +75,15 @@ def roll(
     refit: bool | int | str,
     progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[Array, Array]:
-    """Forecasts from origins that lie ``back`` (n_series, n_windows) rows before the end of each series.
+    """Forecasts from origins that are ``back`` (n_series, n_windows) rows before the end of each series.
 
-    ``refit`` False fits before the first origin only, an integer k at every k-th, True at every one; "online" lets the
-    model learn the rows between two origins.
+    ``refit`` False fits before the first origin only, an integer k at every k-th origin, True at every origin. "online"
+    updates the model with the rows between two origins.
 
     Returns
     -------
     y, forecast : ndarray of shape (n_series, n_windows, h)
-        NaN where a series has no history, had none when the model was fitted, or has ended.
+        NaN if a series has no history, had none when the model was fitted, or has ended.
     """
     n_windows = back.shape[1]
     every = {True: 1, False: n_windows, "online": n_windows}.get(refit, refit)
@@ -106,7 +106,7 @@ def roll(
 
 
 def _batch(fitted: CanForecast, panel: Panel, back: Array, h: int) -> Array:
-    """All windows of one fit at once: each history is a series of its own."""
+    """All windows of one fit at once: each history is a separate series."""
     histories = Panel.stack([panel.cut(b) for b in back.T])
     future = Future.stack([panel.windows(b, h)[1] for b in back.T])
     series = np.tile(np.arange(panel.n_series), back.shape[1])
@@ -129,8 +129,8 @@ def _online(fitted: CanForecast, panel: Panel, back: Array, h: int, progress: Ca
 def calibration_origins(panel: Panel, h: int) -> Array:
     """Origins to calibrate intervals at (n_series, n_windows).
 
-    A single series gives up to 50, while half of its rows stay for training; of many series each gives fewer, which lie
-    farther apart.
+    A single series has up to 50 origins, and half of its rows stay for training. Each of many series has fewer origins,
+    which are farther apart.
     """
     room = max(int(np.median(panel.sizes)) // 2 - h, 1)
     if panel.n_series == 1:
@@ -142,14 +142,14 @@ def calibration_origins(panel: Panel, h: int) -> Array:
 
 @dataclass(frozen=True)
 class Scores:
-    """What intervals are made of: out-of-sample errors and one-step changes, on the link scale.
+    """Data for intervals: out-of-sample errors and typical one-step changes, on the link scale.
 
     Attributes
     ----------
     errors : ndarray of shape (n_series, n_windows, h)
         NaN where a series had no such window.
     scales : ndarray of shape (n_series,)
-        Typical one-step change; NaN if neither the series nor the panel tells.
+        Typical one-step change; NaN if it is unknown.
     overlap : float
         Number of windows that overlap within one horizon; together they count as one.
     logs : ndarray of bool, shape (n_series,), or None
@@ -159,7 +159,7 @@ class Scores:
     nonnegative : ndarray of bool, shape (n_series,), or None
         Series whose values were never negative; None if it is not known, in old files.
     usual : tuple of float
-        Usual change of the series of the panel, and relative to their values; for series without changes.
+        Median change of the series of the panel, absolute and relative to their values.
     unknown : bool
         Whether the errors are assumed, because no rows could be held back.
     """
@@ -174,7 +174,7 @@ class Scores:
     unknown: bool = False
 
     def pool(self, levels: list[float]) -> Pool | None:
-        """What the errors of all series say together; None for a single series."""
+        """Pooled errors of all series; None for a single series."""
         return pool_errors(self.errors, self.scales, levels, self.overlap)
 
     def widths(self, levels: list[float], h: int, pool: Pool | None) -> Array:
@@ -265,7 +265,7 @@ def _naive_scales(panel: Panel, transforms: Chain) -> Array:
 
 
 def scaled_errors(y: Array, forecast: Array, panel: Panel) -> Array:
-    """Root mean squared error of each series over its one-step changes; NaN where nothing was judged."""
+    """Root mean squared error of each series divided by its one-step changes; NaN without a known error."""
     scale: Any = np.maximum(_naive_scales(panel, Chain([])), 1e-12)
     n = np.sum(~np.isnan(y - forecast), axis=(1, 2))
     total = np.nansum((y - forecast) ** 2, axis=(1, 2))

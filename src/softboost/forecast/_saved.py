@@ -1,7 +1,7 @@
-"""Forecasters in model files: settings, the rows that forecasts start from, and the fitted models; no pickle.
+"""Forecasters in model files: settings, the last rows of each series and the fitted models; no pickle.
 
-Of the training rows a file holds the last ones alone. Everything read is checked: kinds, shapes and ranges here, the
-rows in :mod:`softboost.forecast._saved_rows`, the models by the codec of the regressor.
+All values read are checked: types, shapes and ranges here, rows in :mod:`softboost.forecast._saved_rows`, models by the
+codec of the regressor.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _pack_features(features: Features) -> dict[str, Any]:
 
 
 def _own_words(given: Any) -> dict[int, list[Any]]:
-    """Lag transforms as objects of this package, also where they came as mlforecast's."""
+    """Lag transforms as objects of this package; those of mlforecast are converted."""
     return {int(lag): [_own(t) for t in transforms] for lag, transforms in given.items()}
 
 
@@ -116,7 +116,7 @@ def _own(transform: Any) -> Any:
 def _unpack_features(f: Fields) -> Features:
     lags, transforms, dates = f.take("lags", list), f.take("lag_transforms", dict), f.take("date_features", list)
     if not (conforms(lags, list[int]) and conforms(transforms, dict[int, list[Any]])):
-        raise f.error("lags and lag_transforms must name whole numbers of rows")
+        raise f.error("lags and lag_transforms must be integers")
     try:
         features = Features(lags, transforms, dates)
         features.kernels()
@@ -145,7 +145,7 @@ def _pack(forecaster: Forecaster) -> dict[str, Any]:
     if params["target_transforms"] not in ("auto", None):
         params["target_transforms"] = read_target_transforms(params["target_transforms"]).steps
     if params["h"] > MAX_STEPS:
-        raise ModelFileError(f"h={params['h']} is more than the {MAX_STEPS:,} steps that a model file may ask for")
+        raise ModelFileError(f"h={params['h']} exceeds {MAX_STEPS:,}, the largest horizon of a model file")
     if not hasattr(forecaster, "fitted_"):
         return {"params": params, "fitted": None}
     frame, fitted = forecaster.frame_, forecaster.fitted_
@@ -173,14 +173,14 @@ def _unpack(f: Fields) -> Forecaster:
     params, state = f.take("params", dict), f.take("fitted", (dict, type(None)))
     for name, value in params.items():
         if name not in PARAMETERS or not conforms(value, PARAMETERS[name]):
-            raise f.error(f"the parameter {name!r:.80} cannot be {value!r:.80}")
+            raise f.error(f"the parameter {name!r:.80} must not be {value!r:.80}")
     try:
         forecaster = Forecaster(**params)
         forecaster._check_params()
     except (TypeError, ValueError, OverflowError) as error:
         raise f.error(str(error)) from None
     if forecaster.h > MAX_STEPS or abs(forecaster.n_jobs or 1) > MAX_JOBS:
-        raise f.error(f"h={forecaster.h} and n_jobs={forecaster.n_jobs} are more than a model file may ask for")
+        raise f.error(f"h={forecaster.h} or n_jobs={forecaster.n_jobs} exceeds the limit of model files")
     if state is not None:
         _restore(forecaster, f.inner(state, "fitted"))
     return forecaster
@@ -191,15 +191,15 @@ def _restore(forecaster: Forecaster, f: Fields) -> None:
     forecaster.season_length_ = f.integer("season_length", 1, 10**6)
     steps = f.take("target_transforms", list)
     if not all(isinstance(step, TargetTransform) for step in steps):
-        raise f.error("target_transforms holds something else")
+        raise f.error("target_transforms contains an object of another class")
     forecaster.target_transforms_ = Chain(steps)
     frame = unpack_rows(f, forecaster)
     frame.cut = f.take("cut", bool)
     forecaster.freq_ = frame.freq
     if forecaster.features_.date_features and frame.panel.times.dtype.kind != "M":
-        raise f.error("features of dates where times are whole numbers")
+        raise f.error("date_features require dates, but times are integers")
     forecaster._choose_candidates(frame)
-    if "combination" not in f.values:  # regressions alone, as every forecaster was before candidates were combined
+    if "combination" not in f.values:  # regressions alone, as in files before candidates were combined
         forecaster.candidates_ = ("local", "global")
     if forecaster._combines:
         combination = unpack_combination(forecaster, frame, f)
@@ -208,7 +208,7 @@ def _restore(forecaster: Forecaster, f: Fields) -> None:
     else:
         errors = f.take("choice", dict)
         if not conforms(errors, dict[str, float]):
-            raise f.error("choice must give numbers by name")
+            raise f.error("choice must map names to numbers")
         regression = unpack_fitted(forecaster, forecaster.target_transforms_, frame, f)
         fitted = regression
         forecaster.scope_, forecaster.choice_ = regression.scope, ForecastChoice(errors=errors)

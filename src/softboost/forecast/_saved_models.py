@@ -1,4 +1,4 @@
-"""Fitted models of a forecaster in a model file: as plain values, and back, checked."""
+"""Fitted models of a forecaster in a model file: conversion to plain values, and checked reading."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from softboost._regressor import SoftBoostRegressor
 
 from ._combination import CANDIDATES, Combination, ForecastChoice
 from ._correction import KINDS, Correction, Ridge
+from ._fallback import too_short
 from ._features import Features
-from ._fitted import Fitted, fit_one_by_one, too_short_for
+from ._fitted import Fitted, fit_one_by_one, without_logarithm
 from ._frame import LongFrame
 from ._learned import Learned, Settings
 from ._panel import Array
@@ -31,7 +32,7 @@ __all__ = [
     "unpack_scores",
 ]
 
-MAX_STEPS = 100_000  # so that a file cannot ask for forecasts without end
+MAX_STEPS = 100_000  # limits the work that a file can cause
 MAX_SEASON, MAX_SEASONS = 100_000, 8
 LARGEST = 1e150  # squares stay finite
 MEMBERS = ("smoothing", *KINDS, "local", "global")
@@ -41,7 +42,7 @@ MEMBERS = ("smoothing", *KINDS, "local", "global")
 
 
 def rows_needed(forecaster: Any) -> Array:
-    """Rows at the end of each series without which it could not go on as before."""
+    """Number of last rows of each series that forecasts and updates need."""
     fitted, sizes, h = forecaster.fitted_, forecaster.frame_.panel.sizes, forecaster.h
     if not isinstance(fitted, Combination):
         return _rows_of_regression(fitted, sizes, h)
@@ -60,13 +61,13 @@ def _rows_of_regression(fitted: Fitted, sizes: Array, h: int) -> Array:
     if len(known) < len(reaches):
         return sizes
     n_lost, ahead = settings.transforms.n_lost, h - 1
-    # what the features see of the first row that may still be learned; what a model of its own or the fallback needs
+    # rows for the features of the first row that can still be learned, for a local model, and for the fallback
     n = max(max(known) + n_lost + ahead, n_lost + ahead + 8, fitted.season)
     return np.where(fitted.short, sizes, np.minimum(sizes, n))
 
 
 def pack_fitted(fitted: Fitted) -> dict[str, Any]:
-    """A regression."""
+    """Plain values of a regression."""
     return {
         "scope": fitted.scope,
         "short": fitted.short,
@@ -86,7 +87,7 @@ def _pack_learned(learned: Learned | None, settings: Settings) -> dict[str, Any]
 
 
 def pack_combination(fitted: Combination) -> dict[str, Any]:
-    """A combination."""
+    """Plain values of a combination."""
     regressions = {
         scope: {**pack_fitted(regression), "target_transforms": regression.settings.transforms.steps}
         for scope, regression in fitted.regressions.items()
@@ -108,7 +109,7 @@ def pack_combination(fitted: Combination) -> dict[str, Any]:
 
 
 def pack_scores(h: int, scores: Scores) -> list[Any]:
-    """What intervals of ``h`` steps are made of."""
+    """Plain values of the scores for intervals of ``h`` steps."""
     links = [] if scores.logs is None else [float(scores.overlap), scores.logs, scores.limits]
     sign = [] if scores.nonnegative is None else [scores.nonnegative]
     return [h, scores.errors, scores.scales, *links, *sign]
@@ -118,7 +119,7 @@ def pack_scores(h: int, scores: Scores) -> list[Any]:
 
 
 def unpack_fitted(forecaster: Any, chain: Chain, frame: LongFrame, f: Fields) -> Fitted:
-    """A regression under the settings of a forecaster."""
+    """A regression with the settings of a forecaster."""
     n_series, settings = frame.panel.n_series, forecaster._settings(chain, forecaster.h)
     scope = f.take("scope", str)
     short = f.array("short", "b", (n_series,))
@@ -127,7 +128,8 @@ def unpack_fitted(forecaster: Any, chain: Chain, frame: LongFrame, f: Fields) ->
     local = scope == "local"
     if scope not in ("local", "global") or len(models) != (n_series if local else min(len(models), 1)):
         raise f.error(f"{len(models)} models for {n_series} series of scope {scope!r:.80}")
-    if np.any(too_short_for(settings, scope, frame.panel) & ~short):
+    least = too_short(frame.panel, scope, settings.transforms.n_lost, settings.h, settings.strategy)
+    if np.any(least & ~short):
         raise f.error("a series has fewer rows than its model needs")
     if not local:
         _check_places(f, short, place, bool(models))
@@ -141,19 +143,20 @@ def unpack_fitted(forecaster: Any, chain: Chain, frame: LongFrame, f: Fields) ->
 
 
 def _check_places(f: Fields, short: Array, place: Array, has_model: bool) -> None:
-    """Each series of a pooled model has a place of its own in it, and the others have none."""
+    """Check that each series of a global model has a unique place in it, and the others have none."""
     places = place[~short]
     if np.any(place[short] != -1) or not np.array_equal(np.sort(places), np.arange(len(places))):
-        raise f.error("place does not name the series of the pooled model")
+        raise f.error("place must number the series of the global model")
     if has_model != bool(len(places)):
-        raise f.error("a pooled model without series, or series without it")
+        raise f.error("a global model without series, or series without a global model")
 
 
 def _check_target(f: Fields, fitted: Fitted, frame: LongFrame) -> None:
-    """The rows can be taken through the transforms of the target."""
+    """Check that the target transforms can be applied to the rows."""
     with np.errstate(all="ignore"):
         for i, model in enumerate(fitted.models):
             mine = np.flatnonzero(~fitted.short) if fitted.scope == "global" else np.array([i])
+            mine = mine[~without_logarithm(fitted.settings, frame.panel.take(mine))]
             if model is None or not len(mine):
                 continue
             places = fitted.place[mine] if fitted.scope == "global" else np.zeros(1, dtype=np.int64)
@@ -162,15 +165,15 @@ def _check_target(f: Fields, fitted: Fitted, frame: LongFrame) -> None:
                 z, _ = model.transforms.take(places).apply(panel.filled, panel.indptr)
             except ValueError as error:
                 raise f.error(str(error)) from None
-            if np.any(np.abs(z) > LARGEST):  # sums and squares of them must be numbers too: features are made of these
-                raise f.error("the rows overflow in the transforms of the target")
+            if np.any(np.abs(z) > LARGEST):  # features use sums and squares
+                raise f.error("the rows overflow in the target transforms")
 
 
 def _unpack_learned(settings: Settings, state: Any, n_series: int, frame: LongFrame, f: Fields) -> Learned | None:
     if state is None:
         return None
     if not isinstance(state, dict) or not conforms(list(state), list[str]):
-        raise f.error("models must hold dicts")
+        raise f.error("models must be dicts")
     inner = f.inner(dict(state), "models")
     settings = settings.with_features(inner.take("features", Features) if "features" in state else settings.features)
     models, stats = inner.take("models", list), inner.take("stats", list)
@@ -191,11 +194,11 @@ def _unpack_learned(settings: Settings, state: Any, n_series: int, frame: LongFr
 
 
 def _check_model(f: Fields, model: Any, settings: Settings, frame: LongFrame) -> None:
-    """A fitted regressor with as many columns as the features give, and as many outputs as the strategy wants."""
+    """Check that the regressor is fitted and has the columns of the features and the outputs of the strategy."""
     features, panel, direct = settings.features, frame.panel, settings.strategy == "direct"
     n_columns = len(features.names()) + panel.static.shape[1] + panel.exog.shape[1] * (settings.h if direct else 1)
     if features.date_features and panel.times.dtype.kind != "M":
-        raise f.error("features of dates where times are whole numbers")
+        raise f.error("date_features require dates, but times are integers")
     _check_regressor(f, model, n_columns, settings.h if direct else 1)
 
 
@@ -208,20 +211,20 @@ def _check_regressor(f: Fields, model: Any, n_columns: int, n_outputs: int) -> N
             f"{n_outputs} are needed"
         )
     if hasattr(model, "feature_names_in_"):
-        raise f.error("a regressor that was fitted on names, which forecasters do not give")
+        raise f.error("a regressor that was fitted on column names, which forecasters do not use")
 
 
 def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combination:
-    """A combination under the settings of a forecaster."""
+    """A combination with the settings of a forecaster."""
     inner = f.inner(f.take("combination", dict), "combination")
     n_series, h = frame.panel.n_series, forecaster.h
     seasons, members = inner.take("seasons", list), inner.take("members", list)
     if not conforms(seasons, list[int]) or len(seasons) > MAX_SEASONS or not all(2 <= m <= MAX_SEASON for m in seasons):
-        raise inner.error(f"seasons must be at most {MAX_SEASONS} whole numbers from 2 to {MAX_SEASON:,}")
+        raise inner.error(f"seasons must be at most {MAX_SEASONS} integers from 2 to {MAX_SEASON:,}")
     if not conforms(members, list[str]) or members[:1] != ["smoothing"] or len(set(members)) != len(members):
-        raise inner.error("members must be different names that begin with smoothing")
+        raise inner.error("members must be distinct names, the first of which is smoothing")
     if not set(members) <= set(MEMBERS):
-        raise inner.error(f"members holds a name that is not one of {list(MEMBERS)}")
+        raise inner.error(f"members contains a name that is not in {list(MEMBERS)}")
     smoothing = Smoothing(tuple(seasons), forecaster._n_threads())
     weights = _weights(inner, "weights", (n_series, len(members)))
     typical = _weights(inner, "typical", (len(members),))
@@ -231,17 +234,17 @@ def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combinat
     choice = _unpack_choice(inner)
     corrections, regressions = inner.take("corrections", dict), inner.take("regressions", dict)
     if set(corrections) != set(members) & set(KINDS) or set(regressions) != set(members) & {"local", "global"}:
-        raise inner.error("corrections and regressions are not those that members names")
+        raise inner.error("corrections and regressions must match members")
     n_columns = _n_columns(smoothing, frame, h) if corrections else 0
     corrected = {k: Correction(_unpack_correction(inner, v, n_columns, h), h) for k, v in corrections.items()}
     fitted = {}
     for scope, state in regressions.items():
         if not isinstance(state, dict) or state.get("scope") != scope:
-            raise inner.error("regressions must be told by their scope")
+            raise inner.error("regressions must be dicts with their scope")
         part = inner.inner(dict(state), "regressions")
         steps = part.take("target_transforms", list)
         if not all(isinstance(step, TargetTransform) for step in steps):
-            raise part.error("target_transforms holds something else")
+            raise part.error("target_transforms contains an object of another class")
         fitted[scope] = unpack_fitted(forecaster, Chain(steps), frame, part)
         part.done()
     inner.done()
@@ -251,7 +254,7 @@ def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combinat
 def _weights(f: Fields, name: str, shape: tuple[int, ...]) -> Array:
     weights = f.array(name, "f", shape)
     if np.any(weights < 0) or np.any(np.abs(weights.sum(axis=-1) - 1) > 1e-6):
-        raise f.error(f"{name} must not be negative, and must sum to one")
+        raise f.error(f"{name} must be non-negative and sum to one")
     return weights
 
 
@@ -270,7 +273,7 @@ def _unpack_correction(f: Fields, state: Any, n_columns: int, h: int) -> Any:
     arrays = {name: inner.array(name, "f", shape) for name, shape in shapes.items()}
     inner.done()
     if np.any(arrays["scale"] <= 0) or any(np.any(np.abs(a) > LARGEST) for a in arrays.values()):
-        raise inner.error("scale must be positive, and numbers not too large")
+        raise inner.error("scale must be positive, and no number too large")
     return Ridge(**arrays)
 
 
@@ -280,14 +283,14 @@ def _unpack_choice(f: Fields) -> ForecastChoice:
     if not (conforms(weights, dict[str, float]) and conforms(errors, dict[str, float])) or not set(weights) <= set(
         CANDIDATES
     ):
-        raise inner.error("weights and errors must give numbers by name")
+        raise inner.error("weights and errors must map names to numbers")
     counts = inner.integer("n_series", 0, 2**53), inner.integer("n_origins", 0, 2**53)
     inner.done()
     return ForecastChoice(weights, errors, *counts)
 
 
 def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores]:
-    """What intervals are made of, by numbers of steps."""
+    """Scores for intervals, by horizon."""
     out: dict[int, Scores] = {}
     h = forecaster.h
     combines = forecaster._combines
@@ -296,14 +299,14 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
         names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else []), "nonnegative"]
         complete = isinstance(row, list) and len(row) in (len(names), len(names) - 1)  # older files hold no signs
         if not (complete and type(row[0]) is int and row[0] not in out):
-            raise f.error("scores must be lists of a number of steps, errors and scales, each number once")
+            raise f.error("scores must be lists of a distinct horizon, errors and scales")
         inner = f.inner(dict(zip(names, row, strict=False)), "scores")
         steps = inner.integer("h", 1, MAX_STEPS if free else h)
         wide = h if forecaster.strategy == "direct" and not combines else steps
         errors = inner.array("errors", "f", (n_series, None, wide), finite=False)
         scales = inner.array("scales", "f", (n_series,), finite=False)
         if errors.shape[1] < 1 or np.any(np.abs(errors) > LARGEST) or np.isnan(errors).all(axis=(0, 1)).any():
-            raise inner.error("errors must be numbers, at least one for each step")
+            raise inner.error("errors must contain a number for each step")
         if np.any((scales < 0) | (scales > LARGEST)):
             raise inner.error("scales must not be negative")
         overlap, logs, limits = 1.0, None, None

@@ -1,7 +1,6 @@
-"""Statistics of the past as features, in mlforecast's words; coreforecast's kernels compute them.
+"""Statistics of past values as features, with the names of mlforecast; computed by the kernels of coreforecast.
 
-``lag_transforms={1: [RollingMean(4)]}`` is the mean of the last four values; the key says how far back the most
-recent of them lies.
+``lag_transforms={1: [RollingMean(4)]}`` is the mean of the last four values. The key is the lag of the most recent one.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ MAX_REACH = 10**6  # rows; the kernels count in 32 bits
 
 
 class _LagTransform:
-    """What the statistics have in common: calling one on a series shows the column that the model gets."""
+    """Base of the statistics; calling one on a series returns the column that the model gets."""
 
     def __call__(self, y: Any, lag: int = 1) -> Array:
-        """The statistic at every time of one series, shape (n_times,); NaN where too little came before."""
+        """The statistic at every time of one series, shape (n_times,); NaN if there are too few earlier values."""
         y = np.asarray(y, dtype=np.float64)
         _, kernel = kernel_of(self, lag)
         values: Array = kernel.transform(grouped(y, np.array([0, len(y)])))
@@ -58,9 +57,9 @@ class RollingMean(_Rolling):
     Parameters
     ----------
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -77,9 +76,9 @@ class RollingStd(_Rolling):
     Parameters
     ----------
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -91,14 +90,14 @@ class RollingStd(_Rolling):
 
 
 class RollingMin(_Rolling):
-    """Least of the last values.
+    """Minimum of the last values.
 
     Parameters
     ----------
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -110,14 +109,14 @@ class RollingMin(_Rolling):
 
 
 class RollingMax(_Rolling):
-    """Largest of the last values.
+    """Maximum of the last values.
 
     Parameters
     ----------
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -137,9 +136,9 @@ class RollingQuantile(_LagTransform):
     p : float
         Between 0 and 1; 0.5 is the median.
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -164,16 +163,16 @@ class _SeasonalRolling(_LagTransform):
 class SeasonalRollingMean(_SeasonalRolling):
     """Mean of values one season apart.
 
-    The most recent of them lies at the lag: with ``season_length`` as the lag, all are of the row's own season.
+    The most recent value is at the lag. If the lag is ``season_length``, all values are of the same season as the row.
 
     Parameters
     ----------
     season_length : int
-        Steps from one value to the next.
+        Number of steps from one value to the next.
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -187,16 +186,16 @@ class SeasonalRollingMean(_SeasonalRolling):
 class SeasonalRollingStd(_SeasonalRolling):
     """Standard deviation of values one season apart.
 
-    The most recent of them lies at the lag: with ``season_length`` as the lag, all are of the row's own season.
+    The most recent value is at the lag. If the lag is ``season_length``, all values are of the same season as the row.
 
     Parameters
     ----------
     season_length : int
-        Steps from one value to the next.
+        Number of steps from one value to the next.
     window_size : int
-        How many values, at least 1.
+        Number of values, at least 1.
     min_samples : int or None, default=None
-        How many of them must be there; before that the feature is NaN. None asks for all.
+        Minimum number of values; with fewer the feature is NaN. None requires all.
 
     Examples
     --------
@@ -235,7 +234,7 @@ class ExpandingStd(_LagTransform):
 
 @dataclass(frozen=True)
 class ExpandingMin(_LagTransform):
-    """Least value so far.
+    """Minimum of all values so far.
 
     Examples
     --------
@@ -248,7 +247,7 @@ class ExpandingMin(_LagTransform):
 
 @dataclass(frozen=True)
 class ExpandingMax(_LagTransform):
-    """Largest value so far.
+    """Maximum of all values so far.
 
     Examples
     --------
@@ -261,12 +260,12 @@ class ExpandingMax(_LagTransform):
 
 @dataclass(frozen=True)
 class ExponentiallyWeightedMean(_LagTransform):
-    """Mean in which older values count less and less.
+    """Mean with exponentially decreasing weights.
 
     Parameters
     ----------
     alpha : float
-        Weight of the newest value, in (0, 1]; each older one counts ``1 - alpha`` times the one after it.
+        Weight of the most recent value, in (0, 1]; the weight of each earlier value is smaller by ``1 - alpha``.
 
     Examples
     --------
@@ -280,13 +279,13 @@ class ExponentiallyWeightedMean(_LagTransform):
 
 
 def kernel_of(transform: Any, lag: int) -> tuple[str, Any]:
-    """Name and kernel of a transform of this module, or of mlforecast's of the same name, at a lag."""
+    """Name and kernel of a transform at a lag; transforms of mlforecast with the same name work too."""
     name = type(transform).__name__
     kernel = getattr(kernels, name, None)
     if kernel is None or name.startswith("_"):
-        raise ValueError(f"lag_transforms[{lag}] holds {transform!r}, which is not known; choose from {__all__}")
+        raise ValueError(f"lag_transforms[{lag}] contains {transform!r}, which is not supported; choose from {__all__}")
     if getattr(transform, "global_", False) or getattr(transform, "groupby", None):
-        raise ValueError(f"lag_transforms[{lag}] holds {transform!r}, which pools series; leave that setting out")
+        raise ValueError(f"lag_transforms[{lag}] contains {transform!r}, which pools series; remove that setting")
     _check_settings(transform, lag)
     wanted = [name for name in inspect.signature(kernel.__init__).parameters if name not in ("self", "lag")]
     settings = {key: getattr(transform, key) for key in wanted if hasattr(transform, key)}
@@ -295,7 +294,7 @@ def kernel_of(transform: Any, lag: int) -> tuple[str, Any]:
 
 
 def _check_settings(transform: Any, lag: int) -> None:
-    """Refuse what the kernels would take in silence, or with a message that says nothing of the setting."""
+    """Check settings that the kernels accept silently or reject without naming the setting."""
     where = f"lag_transforms[{lag}]={transform!r}: "
     for name in ("window_size", "season_length", "min_samples"):
         value = getattr(transform, name, None)
@@ -308,7 +307,7 @@ def _check_settings(transform: Any, lag: int) -> None:
 
 
 def reach_of(transform: Any, lag: int) -> int | None:
-    """Values before the row ahead that the statistic looks at; None for those that go on from all values before."""
+    """Number of past values that the statistic uses; None for statistics of all past values."""
     window = getattr(transform, "window_size", None)
     if window is None:
         return None

@@ -1,7 +1,7 @@
-"""Transforms of the target, one small class each: learned per series from training rows, inverted in forecasts.
+"""Transforms of the target, one class each: learned from the training rows of each series, inverted in forecasts.
 
-The names are mlforecast's where it has the same thing. A transform is learned once with :meth:`TargetTransform.fit`;
-applying it gives the transformed history and the function that takes forecasts back.
+Names follow mlforecast. :meth:`TargetTransform.fit` learns a transform; :meth:`TargetTransform.apply` returns the
+transformed history and the inverse function for forecasts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Inverse = Callable[[Array], Array]
 
 
 class TargetTransform(ABC):
-    """A change of the target that can be undone.
+    """Base class of invertible transforms of the target.
 
-    ``n_lost`` rows at the start of each series have no transformed value. ``pointwise`` says that the transform is
-    one increasing function of y for all series and times, so that intervals may be formed on its scale. One method,
-    ``apply``, makes one of your own.
+    ``n_lost`` rows at the start of each series have no transformed value. ``pointwise`` states that the transform is
+    one increasing function of y for all series and times, so that intervals can be computed on its scale. A custom
+    transform needs one method, ``apply``.
 
-    Series are laid end to end: series i is ``y[indptr[i]:indptr[i + 1]]``.
+    Series are concatenated: series i is ``y[indptr[i]:indptr[i + 1]]``.
 
     Examples
     --------
@@ -47,14 +47,14 @@ class TargetTransform(ABC):
     pointwise: bool = False
 
     def fit(self, y: Array, indptr: Array) -> TargetTransform:
-        """A copy that has learned what it needs from training rows.
+        """Learn from training rows and return a fitted copy.
 
         Parameters
         ----------
         y : ndarray of shape (n_rows,)
-            Values of all series, end to end.
+            Concatenated values of all series.
         indptr : ndarray of shape (n_series + 1,)
-            Where each series starts, and the end.
+            Start of each series, and the end of the last.
 
         Returns
         -------
@@ -63,12 +63,12 @@ class TargetTransform(ABC):
         return copy.copy(self)
 
     def take(self, series: Array) -> TargetTransform:
-        """What was learned, for these series.
+        """Return the transform of a part of the series.
 
         Parameters
         ----------
         series : ndarray of int or bool
-            Numbers of the series, or a mask of them.
+            Indices or mask of the series.
 
         Returns
         -------
@@ -77,12 +77,12 @@ class TargetTransform(ABC):
         return self
 
     def join(self, other: TargetTransform) -> TargetTransform:
-        """What was learned here, and behind it what another of the same kind has learned from other series.
+        """Append a transform of the same class that was fitted to other series.
 
         Parameters
         ----------
         other : TargetTransform
-            The other.
+            Transform of the other series.
 
         Returns
         -------
@@ -91,26 +91,26 @@ class TargetTransform(ABC):
         return self
 
     def with_stats(self, stats: Any, n_series: int) -> TargetTransform:
-        """A copy that has learned what a file holds.
+        """Return a copy with the fitted values of a file.
 
         Parameters
         ----------
         stats : ndarray or None
-            What was learned; None for transforms that learn nothing.
+            Fitted values; None for transforms without any.
         n_series : int
-            Series that it must be about.
+            Required number of series.
 
         Returns
         -------
         fitted : TargetTransform
         """
         if stats is not None:
-            raise ValueError(f"{self!r} learns nothing, but the file holds something for it")
+            raise ValueError(f"{self!r} has no fitted values, but the file contains some")
         return self
 
     @abstractmethod
     def apply(self, y: Array, indptr: Array) -> tuple[Array, Inverse]:
-        """Transform a history, and give the way back.
+        """Transform a history and return the inverse.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class TargetTransform(ABC):
         z : ndarray of shape (n_rows,)
             The transformed history, NaN in the first ``n_lost`` rows of each series.
         inverse : callable
-            Takes forecasts (n_series, h) back to the scale of y.
+            Transforms forecasts (n_series, h) back to the scale of y.
         """
 
     def __repr__(self) -> str:
@@ -131,12 +131,12 @@ class TargetTransform(ABC):
 
 
 class Log(TargetTransform):
-    """``log(y + offset)``: errors count relative to the level, and intervals never cross ``-offset``.
+    """``log(y + offset)``: errors are relative to the level, and bounds of intervals are above ``-offset``.
 
     Parameters
     ----------
     offset : float, default=0.0
-        Added before taking the logarithm; 1.0 lets zeros through.
+        Added before taking the logarithm; 1.0 allows zeros.
 
     Examples
     --------
@@ -157,19 +157,19 @@ class Log(TargetTransform):
         if least + self.offset <= 0:
             raise ValueError(
                 f"Log(offset={self.offset!r}) needs y + offset > 0, but the smallest y is {least:g}; "
-                "use a larger offset or leave the transform out"
+                "use a larger offset or remove the transform"
             )
-        least = np.nextafter(-self.offset, np.inf)  # what comes back has a logarithm again, however small it was
+        least = np.nextafter(-self.offset, np.inf)  # so that inverted values have a logarithm again
         return np.log(y + self.offset), lambda z: np.maximum(np.exp(np.clip(z, -700.0, 700.0)) - self.offset, least)
 
 
 class Differences(TargetTransform):
-    """Differences at the given lags, one after the other: 1 takes out the trend, the season length the season.
+    """Differences at the given lags, in sequence: 1 removes a trend, the season length a season.
 
     Parameters
     ----------
     differences : iterable of int
-        Lags, each at least 1, in the order in which they are taken.
+        Lags of at least 1, in the order of application.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class Differences(TargetTransform):
 
 
 class _Scaler(TargetTransform):
-    """Subtract an offset and divide by a scale, both learned from each series' training rows."""
+    """Subtract an offset and divide by a scale, which are learned from the training rows of each series."""
 
     stats_: Array
 
@@ -247,7 +247,7 @@ class _Scaler(TargetTransform):
 
 
 class LocalStandardScaler(_Scaler):
-    """Mean zero and unit variance for each series.
+    """Scale each series to zero mean and unit variance.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class LocalStandardScaler(_Scaler):
 
 
 class LocalMinMaxScaler(_Scaler):
-    """Each series' training rows between zero and one.
+    """Scale the training rows of each series to the range from zero to one.
 
     Examples
     --------
@@ -283,12 +283,12 @@ class LocalMinMaxScaler(_Scaler):
 
 
 class LocalRobustScaler(_Scaler):
-    """Median zero, and unit inter-quartile range or unit median absolute deviation, for each series.
+    """Scale each series to zero median and unit interquartile range or unit median absolute deviation.
 
     Parameters
     ----------
     scale : {"iqr", "mad"}, default="iqr"
-        What becomes one: the inter-quartile range, or the median absolute deviation.
+        Measure of spread: interquartile range or median absolute deviation.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class LocalRobustScaler(_Scaler):
 
 
 class Chain(TargetTransform):
-    """Transforms one after the other."""
+    """A sequence of transforms."""
 
     def __init__(self, steps: Sequence[TargetTransform]) -> None:
         self.steps = list(steps)
@@ -345,11 +345,11 @@ class Chain(TargetTransform):
 
     @property
     def infimum(self) -> float:
-        """Value that y must exceed: minus the offset if the first step is a logarithm."""
+        """Value that y must exceed: the negative offset if the first step is a logarithm."""
         return -self.steps[0].offset if self.steps and isinstance(self.steps[0], Log) else -np.inf
 
     def link(self, y: Array) -> tuple[Array, Inverse]:
-        """Values of y (any shape) on the scale of the leading pointwise steps, and the way back."""
+        """Values of y (any shape) on the scale of the leading pointwise steps, and the inverse."""
         pointwise = []
         for step in self.steps:
             if not step.pointwise:
@@ -360,7 +360,7 @@ class Chain(TargetTransform):
 
 
 def read_target_transforms(given: Any) -> Chain:
-    """A chain from what the user wrote: objects of this module, or mlforecast's of the same name."""
+    """Chain of the transforms given by the user, of this module or of mlforecast."""
     steps = []
     for transform in given or []:
         if isinstance(transform, TargetTransform):
@@ -372,5 +372,7 @@ def read_target_transforms(given: Any) -> Chain:
         elif name in ("LocalStandardScaler", "LocalMinMaxScaler"):
             steps.append({"LocalStandardScaler": LocalStandardScaler, "LocalMinMaxScaler": LocalMinMaxScaler}[name]())
         else:
-            raise ValueError(f"target_transforms holds {transform!r}; use those of softboost.forecast: {__all__[:-1]}")
+            raise ValueError(
+                f"target_transforms contains {transform!r}; use transforms of softboost.forecast: {__all__[:-1]}"
+            )
     return Chain(steps)
