@@ -265,7 +265,7 @@ def test_exogenous_columns_are_used_and_must_be_given():
     for strategy in ("recursive", "direct", "direct_each"):
         forecaster = quick(model=Ridge(alpha=1e-6), lags=[1], strategy=strategy).fit(past)
         assert_allclose(values(forecaster.predict(X_df=ahead)), ahead["y"], rtol=1e-3)
-    with pytest.raises(ValueError, match=r"fitted with \['promo'\].*pass their future as X_df"):
+    with pytest.raises(ValueError, match=r"exogenous columns \['promo'\].*pass their future values as X_df"):
         forecaster.predict()
     with pytest.raises(ValueError, match=r"no row for series 's0' at .*2019-12-01.*\(1 of 4 are missing\)"):
         forecaster.predict(X_df=ahead[:-1])

@@ -188,7 +188,7 @@ def test_target_transforms_read_mlforecasts_words():
     chain = read_target_transforms([module.Differences([1, 4]), module.LocalStandardScaler()])
     assert [type(step) for step in chain.steps] == [Differences, LocalStandardScaler]
     assert chain.n_lost == 5
-    with pytest.raises(ValueError, match="use those of softboost"):
+    with pytest.raises(ValueError, match="use transforms of softboost"):
         read_target_transforms([object()])
 
 
