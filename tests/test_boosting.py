@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
 from softboost import SoftBoostRegressor
-from softboost._boost import boosting
-from softboost._boost.boosting import Recipe, boost
+from softboost._boost import boosting, parts
+from softboost._boost.boosting import Boosted, Recipe, boost
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
@@ -148,15 +148,34 @@ def test_columns_are_those_given():
 def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
     X, y = arrays(300)
     whole = run(Recipe("p", GreedyTrees(), None, 12, 0.3), X, y)
-    monkeypatch.setattr(boosting, "MAX_ROWS_PER_TREE", 100)
-    parts = run(Recipe("p", GreedyTrees(), None, 12, 0.3), X, y)
-    error = [np.mean((y - m.outputs(X).sum(axis=0)) ** 2) for m in (whole, parts)]
-    assert len(parts.rounds) == 12
+    monkeypatch.setattr(parts, "MAX_ROWS_PER_TREE", 100)
+    dealt = run(Recipe("p", GreedyTrees(), None, 12, 0.3), X, y)
+    error = [np.mean((y - m.outputs(X).sum(axis=0)) ** 2) for m in (whole, dealt)]
+    assert len(dealt.rounds) == 12
     assert error[1] < 0.3 * np.var(y)
-    assert not np.array_equal(whole.outputs(X), parts.outputs(X))
+    assert not np.array_equal(whole.outputs(X), dealt.outputs(X))
 
 
-@pytest.mark.parametrize("n", [boosting.ROWS_IN_ORDER + 1, boosting.MAX_ROWS_PER_TREE + 1])
+@pytest.mark.parametrize("transform", [None, Linear(2, "supervised")], ids=["none", "linear"])
+def test_parts_hold_every_row_once_and_its_prediction(monkeypatch, transform):
+    monkeypatch.setattr(parts, "MAX_ROWS_PER_TREE", 70)
+    X, y = arrays(300)
+    columns, weight = np.array([3, 0, 2], dtype=np.int32), np.linspace(1, 2, 300)
+    dealt = parts.deal(X, columns, y, weight, np.zeros_like(y), 1, transform)
+    assert len(dealt) == 5
+    assert_array_equal(np.sort(np.concatenate(dealt.rows)), np.arange(300))
+    learner = GreedyTrees() if transform is None else GradientTrees(1, "linear", "greedy", solve_leaves=True)
+    model = Boosted(Recipe("p", learner, transform, 7, 0.3), columns, 0.3)
+    theta = None if transform is None else transform.start(X[columns].T, y.T, None)
+    boosting.run_rounds(model, dealt, SquaredError(), theta, np.random.default_rng(0))
+    assert_allclose(dealt.raw_prediction, model.outputs(X).sum(axis=0), atol=1e-12)
+    part = dealt[2]
+    assert_array_equal(part.data.X, X[columns][:, dealt.rows[2]])
+    assert_array_equal(part.data.weight, weight[dealt.rows[2]])
+    assert_array_equal(part.raw_prediction, dealt.raw_prediction[:, dealt.rows[2]])
+
+
+@pytest.mark.parametrize("n", [parts.ROWS_IN_ORDER + 1, parts.MAX_ROWS_PER_TREE + 1])
 def test_each_row_keeps_its_weight_where_rows_are_shuffled(n):
     """Rows of negligible weight contradict the others."""
     rng = np.random.default_rng(0)

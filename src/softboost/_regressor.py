@@ -342,17 +342,16 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
     def _fit_task(self, task: Task, previous: FittedModel | None, *, codes: bool = False) -> FittedModel:
         """Fit the parameters of the estimator; with ``codes``, the encoding of the columns may change."""
-        X, y, weight = task.standardised()
         given = given_candidates(self, task)
         if given.nothing_to_choose or (self.early_stopping and self.n_estimators != AUTO):
             return self._fit_plain(task, given.boosted[0], previous)
-        kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(y))
+        kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(task.y))
         if kind.kind == "time" and recognise(task.tamed(codes=False)).kind == "table":
-            kind = RowsKind(n_outputs=len(y))  # an outlier made the other targets seem equal to a column
+            kind = RowsKind(n_outputs=len(task.y))  # an outlier made the other targets seem equal to a column
         true_y = task.y
         if kind.kind == "table":
             task = task.tamed(codes=codes)
-            X, y, weight = task.standardised()
+        X, y, weight = task.standardised()
         folds = task.folds(self)
         if not folds.in_order(kind.forward):
             return self._fit_constant(task)

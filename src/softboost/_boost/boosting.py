@@ -12,7 +12,6 @@ n_samples).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -26,14 +25,13 @@ from softboost.transforms import Transform
 
 from .greedy import GreedyTrees
 from .kernel_loss import kernel_loss
-from .learner import Fitted, TrainingData, WeakLearner, apply_transform, ridge_leaves
+from .learner import Fitted, TrainingData, WeakLearner, ridge_leaves
+from .parts import DealtParts, Features, Part, deal
 from .soft_tree import SoftTree, flattened, unflattened
 
 __all__ = ["Boosted", "Features", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
 
 Array = NDArray[Any]
-MAX_ROWS_PER_TREE = 2**16
-ROWS_IN_ORDER = 4096  # up to this number the kernel uses all rows for every decision
 
 
 @dataclass(frozen=True)
@@ -159,72 +157,6 @@ class Boosted:
         return trees
 
 
-class Features:
-    """z of fixed rows X (n_features, n_samples); computed again only when the parameters have changed."""
-
-    def __init__(self, transform: Transform | None, X: Array) -> None:
-        self.transform, self.X = transform, X
-        self._latest: tuple[Array | None, Array] = None, X
-
-    def at(self, theta: Array | None) -> Array:
-        """z (n_components, n_samples) for these parameters."""
-        before, z = self._latest
-        if self.transform is not None and not (before is theta or (before is not None and _equal(before, theta))):
-            z = apply_transform(self.transform, theta, self.X)
-            self._latest = theta, z
-        return z
-
-
-def _equal(a: Array, b: Array | None) -> bool:
-    return b is not None and a.shape == b.shape and bool((a == b).all())
-
-
-class Part:
-    """A subset of the rows on which trees are fitted, with its target and current prediction."""
-
-    def __init__(self, data: TrainingData, y: Array, raw_prediction: Array, transform: Transform | None = None) -> None:
-        self.data, self.y, self.raw_prediction = data, y, raw_prediction
-        self.z = Features(transform, data.X)
-
-    def residual(self, loss: Loss) -> Array:
-        """r_k: the negative gradient of the loss at the current prediction."""
-        settings = kernel_loss(loss)
-        if settings is not None:
-            return _kernels.negative_gradient(settings, self.y, self.raw_prediction)
-        return np.ascontiguousarray(-loss.gradient(self.y, self.raw_prediction), dtype=self.y.dtype)
-
-    def add(self, step: Array) -> None:
-        """Add the contribution of a round to the prediction."""
-        self.raw_prediction += step
-
-
-def _deal(
-    X: Array,
-    columns: Array,
-    y: Array,
-    weight: Array | None,
-    raw: Array,
-    n_threads: int,
-    transform: Transform | None,
-) -> list[Part]:
-    """Split the rows into equal random parts of at most MAX_ROWS_PER_TREE rows, which the rounds use in turn.
-
-    Beyond ROWS_IN_ORDER rows, the kernel bases some decisions on the first rows, so the rows are permuted. The
-    permutation is fixed and independent of ``random_state``, so a fit without a seed is reproducible.
-    """
-    n = X.shape[1]
-    if n <= min(ROWS_IN_ORDER, MAX_ROWS_PER_TREE):
-        data = TrainingData(np.ascontiguousarray(X[columns]), weight, n_threads)
-        return [Part(data, np.ascontiguousarray(y), np.array(raw, order="C"), transform)]
-    parts = []
-    for rows in np.array_split(np.random.default_rng(0).permutation(n), math.ceil(n / MAX_ROWS_PER_TREE)):
-        own = None if weight is None else np.ascontiguousarray(weight[rows])
-        chosen = np.stack([X[column].take(rows) for column in columns])
-        data = TrainingData(chosen, own, n_threads)
-        parts.append(Part(data, y[:, rows].copy(), raw[:, rows].copy(), transform))
-    return parts
-
-
 def boost(
     recipe: Recipe,
     X: Array,
@@ -256,7 +188,7 @@ def boost(
     columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
     if columns.size == 0:
         return Boosted(recipe, columns, recipe.learning_rate)
-    parts = _deal(X, columns, y, weight, raw_prediction, n_threads, recipe.transform)
+    parts = deal(X, columns, y, weight, raw_prediction, n_threads, recipe.transform)
     rounds: list[tuple[Array | None, SoftTree]] = [] if previous is None else list(previous.rounds)
     model = Boosted(recipe, columns, recipe.learning_rate, rounds)
     theta = rounds[-1][0] if rounds else None
@@ -276,7 +208,7 @@ def boost(
 
 def run_rounds(
     model: Boosted,
-    parts: list[Part],
+    parts: Sequence[Part],
     loss: Loss,
     theta: Array | None,
     rng: np.random.Generator,
@@ -290,7 +222,7 @@ def run_rounds(
     ----------
     model : Boosted
         The recipe and the rounds so far.
-    parts : list of Part
+    parts : sequence of Part
         Training rows, which the rounds use in turn.
     theta : ndarray or None
         Parameters of the transform after the rounds so far.
@@ -313,9 +245,8 @@ def run_rounds(
             tree, output = _refit_leaves(tree, theta, part, loss)
         part.add(recipe.learning_rate * output)
         rounds.append((theta, tree))
-        for other in parts:
-            if other is not part:
-                other.add(recipe.learning_rate * tree.output(other.z.at(theta), other.data.n_threads))
+        if isinstance(parts, DealtParts):
+            parts.add(part, recipe.learning_rate, theta, tree)
         if after_round is not None:
             model.train_loss.append(loss.mean(part.y, part.raw_prediction, part.data.weight))
             if after_round(model):

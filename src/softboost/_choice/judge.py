@@ -167,7 +167,7 @@ class Judge:
         first = range(len(pooled))[allowed][0]
         pooled = pooled[allowed]
         stage = first + int(np.flatnonzero(pooled <= pooled.min() + 1e-9 * abs(pooled.min()))[0])
-        return Judged(candidate, stage, staged[stage], row_loss[stage])
+        return Judged(candidate, stage, staged[stage].copy(), row_loss[stage].copy())  # views would keep all stages
 
 
 class OutOfFold:

@@ -150,8 +150,9 @@ class Task:
         of_y = tails_of(self.y.T if self.loss.scales_with_y else self.y.T[:, :0], self.weight)
         if not (tails.low or tails.codes or of_y.low):
             return self
+        self._standardised = None  # one copy at a time: it may be half as large as X
         task = copy.copy(self)
-        task._standardised, task.y = None, np.ascontiguousarray(of_y.clipped(self.y.T).T)
+        task.y = np.ascontiguousarray(of_y.clipped(self.y.T).T)
         if tails.codes:
             task.columns = self.columns.with_codes(tails.codes, self.encoded, self.weight)
             task.encoded = task.columns.recoded(self.encoded, self.columns)
