@@ -324,7 +324,7 @@ FORECAST = [
     ("lag 0", refit(lags=[0]), ValueError, "lags must be integers of at least 1, got 0"),
     ("half a lag", refit(lags=[1.5]), ValueError, "lags must be integers of at least 1, got 1.5"),
     ("a lag of years", refit(lags=[10**9]), ValueError, "lags must be at most 1,000,000, got 1000000000"),
-    ("nothing to learn from", refit(lags=[]), ValueError, "nothing to predict from"),
+    ("nothing to learn from", refit(lags=[]), ValueError, "are all empty; set at least one"),
     ("no window", lag_transform(RollingMean(0)), ValueError, "window_size must be an integer from 1"),
     ("a share above one", lag_transform(ExponentiallyWeightedMean(2.0)), ValueError, "alpha must be a number above 0"),
     ("unknown statistic", lag_transform("mean"), ValueError, r"lag_transforms\[1\] contains 'mean', which is not"),

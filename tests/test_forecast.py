@@ -335,7 +335,7 @@ def test_not_a_frame_is_refused():
         ({"strategy": "both"}, "strategy='both' is not valid"),
         ({"scope": "town"}, "scope='town' is not valid"),
         ({"gaps": "zero"}, "gaps='zero' is not valid"),
-        ({"lags": []}, "nothing to predict from"),
+        ({"lags": []}, "are all empty; set at least one"),
         ({"static_features": ["size"]}, "static_features contains 'size', which is not a column of df"),
         ({"engine": "dask", "scope": "global"}, "scope='global' pools all series"),
     ],

@@ -43,9 +43,9 @@ from .target_transforms import Chain, read_target_transforms
 __all__ = ["Forecaster"]
 
 AUTO = "auto"
-WORTH_PROCESSES = 32  # small fits beside other candidates; fewer are done before processes have started
+WORTH_PROCESSES = 32  # number of small fits from which processes are worth starting
 
-# A regression beside other candidates: one that starts from a linear model, without a choice of its own.
+# The regression among other candidates starts from a linear model and does not select its model.
 FEW_ROUNDS: dict[str, Any] = {
     "n_estimators": 40, "learning_rate": 0.1, "depth": 2, "feature_transform": None, "leaves": "linear",
     "gates": "greedy", "init": "linear", "shuffle": False,
@@ -53,53 +53,53 @@ FEW_ROUNDS: dict[str, Any] = {
 
 
 class Forecaster(BaseEstimator):
-    """Forecasts of many series in a long frame.
+    """Forecaster of one or many time series.
 
-    By default four candidates are judged at past origins and combined by evidence: a bank of exponential smoothers, a
-    correction of it that is learned from all series at once, and regressions on the past for each series and for all
-    of them. Settings of the regressions (``model``, ``lags``, ``lag_transforms``, ``date_features``,
-    ``target_transforms``, ``scope``, ``strategy="direct"``) leave the regressions alone, unless ``candidates`` says
-    otherwise.
+    By default, four candidates are compared at past origins and combined: a bank of exponential smoothers, a correction
+    of the bank that is learned from all series, and regressions on lags for each series and for all series. If a
+    parameter of the regressions is set (``model``, ``lags``, ``lag_transforms``, ``date_features``,
+    ``target_transforms``, ``scope``, ``strategy="direct"``), only the regressions are used, unless ``candidates`` is
+    set.
 
-    A frame has one row for each series and time, with columns ``unique_id``, ``ds`` and ``y``. A single series needs no
-    ``unique_id``, and a pandas frame may have ids and dates in its index. Further columns are static (constant within
-    each series) or exogenous (their future is passed to :meth:`predict`). Answers are frames of the same library,
-    pandas or polars.
+    The data frame has one row for each series and time, with columns ``unique_id``, ``ds`` and ``y``. A single series
+    needs no ``unique_id``, and a pandas frame may have ids and dates in its index. Other columns are static (constant
+    within each series) or exogenous (their future values are passed to :meth:`predict`). Results are frames of the same
+    library, pandas or polars.
 
     Parameters
     ----------
     freq : str, int or None, default=None
-        Time between rows: a pandas offset for pandas frames ("D", "MS"), a polars one for polars frames ("1d",
-        "1mo"), an integer for integer times. None infers it from the longest series.
+        Time between rows: a pandas offset for pandas frames ("D", "MS"), a polars duration for polars frames ("1d",
+        "1mo"), or an integer for integer times. None infers it from the longest series.
     h : int, default=1
-        Steps ahead that back-tests judge, direct strategies learn and :meth:`predict` gives by default.
+        Forecast horizon: the number of steps of back-tests, of direct strategies and, by default, of :meth:`predict`.
     model : scikit-learn regressor, default=None
-        Any regressor, for the regressions. None is ``SoftBoostRegressor(shuffle=False)``, whose choice is judged in
-        time order; beside other candidates it is one of a few rounds that starts from a linear model.
+        Regressor of the regressions. None uses ``SoftBoostRegressor(shuffle=False)``, whose folds are in time order; if
+        it is combined with other candidates, a model of a few rounds that starts from a linear model.
     candidates : list of str, default=None
-        Which of "smoothing", "correction", "local" and "global" may take part. The smoothing bank is what the others
-        start from, and forecasts series that are too short for them.
+        Candidates to combine, out of "smoothing", "correction", "local" and "global". The smoothing bank is always
+        included, because it forecasts series that are too short for the others.
     lags : list of int, default=None
-        Past values as columns. Where ``lags``, ``lag_transforms`` and ``date_features`` are all None they are chosen
-        from the frequency and the length of the series. Rows whose lags reach before the start are kept, with NaN.
+        Lags used as columns. If ``lags``, ``lag_transforms`` and ``date_features`` are all None, they depend on the
+        frequency and the length of the series. Lags before the start of a series are NaN.
     lag_transforms : dict of int to list, default=None
-        Statistics of the past, e.g. ``{1: [RollingMean(4)]}``; see :mod:`softboost.forecast.lag_transforms`.
+        Statistics of past values, e.g. ``{1: [RollingMean(4)]}``; see :mod:`softboost.forecast.lag_transforms`.
     date_features : list of str or callable, default=None
         Attributes of a pandas DatetimeIndex ("month", "dayofweek"), or functions of one.
     target_transforms : "auto", list or None, default="auto"
-        Changes of the target, learned from training rows and undone in forecasts and intervals, e.g.
-        ``[Log(), Differences([1])]``. "auto" chooses by back-test.
+        Transforms of the target, learned from training rows and inverted in forecasts and intervals, e.g.
+        ``[Log(), Differences([1])]``. "auto" selects them by a back-test.
     season_length : int or list of int, default=None
-        Steps in a season; None takes it from the frequency: 12 for months, 24 and 168 for hours, 7 and 365 for days.
+        Season length in steps; None uses the frequency: 12 for months, 24 and 168 for hours, 7 and 365 for days.
     scope : {"local", "global", None}, default=None
-        A model for each series, one for all series pooled, or whichever did better in a back-test.
+        One model per series or one model for all series. None selects by a back-test.
     strategy : {"recursive", "direct", "direct_each"}, default="recursive"
-        One model of the next step, fed with its own forecasts; one model with a vector in its leaves for all steps;
-        or a model for each step.
+        One model of the next step, whose forecasts become lags; one model with an output for each step; or one model
+        per step.
     static_features : list of str, default=None
-        Columns that never change within a series; None finds them.
+        Columns that are constant within each series; None detects them.
     gaps : {"raise", "interpolate", "forward"}, default="raise"
-        Refuse missing times and values, or fill them between neighbours or with the last one.
+        Raise an error for missing times and values, or interpolate them, or fill them with the last value.
     engine : None, "dask", "ray", "spark" or an engine object, default=None
         Where local models are fitted, back-tests run and :meth:`forecast` computes parts of a frame in memory; needs
         the ``distributed`` extra. A dask client, a Spark session or anything else that fugue takes as an engine uses an
@@ -114,13 +114,13 @@ class Forecaster(BaseEstimator):
     Attributes
     ----------
     scope_, features_, target_transforms_, season_length_, freq_
-        What was chosen or given.
+        Values that were selected or given.
     candidates_ : tuple of str
-        Candidates that were judged.
+        Candidates that were compared.
     choice_ : ForecastChoice
         ``weights`` and ``errors`` of the candidates, and :meth:`~ForecastChoice.describe`.
     fallback_ : dict
-        Where regressions stand alone: id of every series too short for them, and what forecasts it.
+        For regressions alone: id of every series that is too short, and the name of its fallback.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Forecaster(BaseEstimator):
     # -- fitting and forecasting -----------------------------------------------------------------------------------
 
     def fit(self, df: Any) -> Forecaster:
-        """Learn from all rows of a long frame.
+        """Fit to all rows of a data frame.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Forecaster(BaseEstimator):
         """
         self._check_params()
         frame = self._read(df)
-        other = self._snapshot()  # so that whatever stops the fit leaves this one as it was
+        other = self._snapshot()  # so that an interrupted fit changes nothing
         other._choose(frame.panel, frame)
         other._adopt(frame, other._fit_panel(frame.panel), {})
         self.__dict__ = other.__dict__  # in one step: see _snapshot
@@ -201,22 +201,23 @@ class Forecaster(BaseEstimator):
         return self
 
     def predict(self, h: int | None = None, level: Sequence[float] | None = None, X_df: Any = None) -> Any:
-        """Forecast the steps after the last row of every series.
+        """Forecast the steps after the last row of each series.
 
         Parameters
         ----------
         h : int, default=None
-            Steps ahead; None takes the forecaster's own. Direct strategies give at most that many.
+            Number of steps; None uses that of the forecaster. Direct strategies forecast at most that many.
         level : list of float, default=None
-            Percentages of intervals, e.g. ``[80, 95]``. Bounds are conformal: they come from errors made out of
-            sample, on rows that a model fitted for this purpose has not seen. The first call with levels fits it.
+            Levels of intervals in percent, e.g. ``[80, 95]``. Bounds are computed from out-of-sample errors. For
+            regressions alone, the first call with levels fits a model for this purpose.
         X_df : frame, default=None
-            Exogenous columns of the steps ahead, where the model was fitted with any.
+            Exogenous columns of the steps ahead, if the model was fitted with any.
 
         Returns
         -------
         frame : pandas or polars frame
-            Columns: id, time, the forecast (named as the model's class) and, for each level, ``-lo-`` and ``-hi-``.
+            Columns: id, time, the forecast (named after the class of the model) and, for each level, the bounds with
+            ``-lo-`` and ``-hi-``.
         """
         check_is_fitted(self, "fitted_")
         return self._snapshot()._predict(h, level, X_df)
@@ -248,33 +249,33 @@ class Forecaster(BaseEstimator):
         *,
         flags: bool = False,
     ) -> Any:
-        """Fit and forecast in one pass that keeps no models, for frames of any size.
+        """Fit and forecast in one pass without keeping models, for frames of any size.
 
-        Up to 2,500 series the forecasts are those of ``fit(df).predict(h, level, X_df)`` of a forecaster with this
-        ``h``. Of more series, 2,500 (chosen by their ids) teach what series share: weights of the candidates, the
-        correction, the pooled errors of intervals. All series are then forecast with it, part by part. Regressions
-        that stand alone share their scope, transforms and pooled errors, learned from 500 series (a pooled regression
-        from 2,500). A forecaster already fitted stays as it is.
+        Up to 2,500 series, the forecasts equal those of ``fit(df).predict(h, level, X_df)``. With more series, what the
+        series share is learned from a sample of 2,500, selected by their ids: the weights of the candidates, the
+        correction and the pooled errors of the intervals. All series are then forecast in parts. For regressions alone,
+        the scope, the transforms and the pooled errors are learned from 500 series, and a global regression from 2,500.
+        The fitted state of the forecaster does not change.
 
-        Frames of dask, ray and Spark come back as frames of the same engine, computed by its workers: lazily, in no
-        particular order, and without passing through this process, which receives the rows of the sample only. The
-        sample is drawn when this method is called. The bits are those that the same rows give in one pandas frame.
+        Frames of Dask, Ray and Spark give a frame of the same engine, computed lazily by its workers, in no particular
+        order. This process receives only the rows of the sample, which is drawn when the method is called. The results
+        are bitwise identical to those of the same rows in one pandas frame.
 
-        A series that cannot be read (infinite or missing values, repeated or missing times) has forecasts of NaN and
-        does not stop the others.
+        A series with invalid rows (infinite or missing values, repeated or missing times) has forecasts of NaN; the
+        other series are not affected.
 
         Parameters
         ----------
         df : frame of pandas, polars, dask, ray or Spark
             Rows in any order.
         h : int, default=None
-            Steps ahead; None takes the forecaster's own.
+            Number of steps; None uses that of the forecaster.
         level : list of float, default=None
-            Percentages of intervals, e.g. ``[80, 95]``.
+            Levels of intervals in percent, e.g. ``[80, 95]``.
         X_df : frame, default=None
             Exogenous columns of the steps ahead.
         flags : bool, default=False
-            Add a column ``flag``: what is wrong with a series, or an empty text.
+            Add a column ``flag`` with the problem of each series; it is empty if there is none.
 
         Returns
         -------
@@ -304,16 +305,16 @@ class Forecaster(BaseEstimator):
         return forecast_frame(model, df, levels, flags, as_local(X_df), run)
 
     def update(self, df: Any, learn: bool = False) -> Forecaster:
-        """Take new rows in, without fitting again.
+        """Add new rows without fitting again.
 
-        Later forecasts start from the new rows. Series not seen before join the pooled model or get one of their own.
+        Forecasts then start after the new rows. New series join the global model or get a local one.
 
         Parameters
         ----------
         df : frame of the same kind and columns as in :meth:`fit`
-            Rows that follow those already known; none may come twice.
+            Rows after the known ones, each only once.
         learn : bool, default=False
-            Also let the model learn the new rows, by its ``partial_fit``.
+            Also pass the new rows to ``partial_fit`` of the model.
 
         Returns
         -------
@@ -350,9 +351,10 @@ class Forecaster(BaseEstimator):
         refit: bool | int | str = False,
         level: Sequence[float] | None = None,
     ) -> Backtest:
-        """Forecast the past from rolling origins, as it would have been done then.
+        """Forecast the past from rolling origins, using only the rows before each origin.
 
-        Everything left to choose is chosen on the rows before the first origin. A model already fitted stays as it is.
+        Candidates, transforms and features are selected on the rows before the first origin. The fitted state of the
+        forecaster does not change.
 
         Of a frame of dask, ray or Spark, workers forecast the series, with what a sample of them has taught, as in
         :meth:`forecast`; the forecasts stay with the engine.
@@ -360,16 +362,16 @@ class Forecaster(BaseEstimator):
         Parameters
         ----------
         df : frame of pandas, polars, dask, ray or Spark
-            All rows, in any order; the last ones are forecast from those before them.
+            All rows, in any order; the last ones are forecast from the earlier ones.
         h : int, default=None
-            Steps ahead of each origin; None takes the forecaster's own.
+            Number of steps from each origin; None uses that of the forecaster.
         n_windows : int, default=10
-            Origins; the last lies h rows before the end of each series.
+            Number of origins; the last is h steps before the latest time of the panel.
         step_size : int, default=1
-            Rows from one origin to the next.
+            Steps from one origin to the next.
         refit : bool, int or "online", default=False
-            Fit before the first origin only; at every one (True); at every k-th (an integer); or let the model learn
-            the rows between origins by its ``partial_fit``.
+            Fit before the first origin only (False), at every origin (True), at every k-th (an integer), or pass the
+            rows between origins to ``partial_fit`` of the model ("online").
         level : list of float, default=None
             Intervals, calibrated on the rows before the first origin.
 
@@ -411,9 +413,9 @@ class Forecaster(BaseEstimator):
         series : id or list of ids, default=None
             Series to draw; None draws the first six.
         n_history : int, default=None
-            Past values to show; None shows four horizons, or 60 values if that is more.
+            Number of past values; None shows four horizons, but at least 60 values.
         ax : matplotlib axes, sequence of axes or None, default=None
-            Where to draw. None creates a figure with one panel for each series; a single one holds all series.
+            Axes to draw on. None creates a figure with one panel per series; all series share a single axes object.
 
         Returns
         -------
@@ -456,18 +458,18 @@ class Forecaster(BaseEstimator):
     def save(self, path: str | os.PathLike[str], intervals: bool = True) -> None:
         """Write the forecaster to a file that :func:`softboost.load` reads.
 
-        Of the training rows the file holds only the last ones of each series, those that forecasts start from (all of
-        them where expanding or exponentially weighted statistics go on from the first). A loaded forecaster predicts
-        and takes updates as this one does; its intervals rest on the errors that were known when it was saved, those of
-        ``predict(h, level)`` as it was called before and of the forecaster's own ``h``.
+        The file contains only the last training rows of each series, which forecasts start from (all rows if there are
+        expanding or exponentially weighted statistics). A loaded forecaster predicts and updates like this one. Its
+        intervals use the errors that were known when it was saved: those of earlier calls of ``predict(h, level)`` and
+        of the ``h`` of the forecaster.
 
         Parameters
         ----------
         path : str or path-like
-            Replaced in one step. Models other than softboost's own are refused; use pickle for those.
+            Path of the file, which is replaced atomically. Use pickle for forecasters with models of other libraries.
         intervals : bool, default=True
-            Keep what intervals need. If none were asked for yet, this fits a model for it, as the first call of
-            ``predict`` with levels does. False leaves a loaded forecaster without intervals.
+            Save the errors for intervals. If they are not known yet, a model is fitted to obtain them, as in the first
+            call of ``predict`` with levels. False: the loaded forecaster has no intervals.
         """
         check_is_fitted(self, "fitted_")
         check_flag("intervals", intervals)
@@ -539,7 +541,7 @@ class Forecaster(BaseEstimator):
             for name in self.candidates:
                 check_choice("candidates", name, list(CANDIDATES))
         if self.engine is not None and self.scope == "global":
-            raise ValueError("scope='global' pools all series in one fit, which no engine shares out; use engine=None")
+            raise ValueError("scope='global' fits one model, which engines do not distribute; use engine=None")
         if self.model is not None and not (hasattr(self.model, "fit") and hasattr(self.model, "get_params")):
             raise ValueError(
                 f"model must be a scikit-learn regressor, such as lightgbm.LGBMRegressor(), or None; got {self.model!r}"
@@ -569,7 +571,7 @@ class Forecaster(BaseEstimator):
         )
 
     def _long(self, df: Any, names: Names) -> tuple[Any, str | int | None]:
-        """The frame in long format, and the frequency where it is stated."""
+        """The frame in long format, and the frequency if it is given."""
         df, of_periods = long_with_freq(df, names)
         if of_periods is not None and self.freq is not None and season_of(self.freq) != season_of(of_periods):
             raise ValueError(
@@ -583,7 +585,7 @@ class Forecaster(BaseEstimator):
         return tuple(self.season_length) if isinstance(self.season_length, Sequence) else (self.season_length,)
 
     def _open_candidates(self) -> tuple[str, ...]:
-        """Candidates that the settings leave open."""
+        """Candidates allowed by the settings."""
         scopes = ("local", "global") if self.scope is None else (self.scope,)
         if self.candidates is not None:
             return tuple(
@@ -597,13 +599,13 @@ class Forecaster(BaseEstimator):
 
     @property
     def _combines(self) -> bool:
-        """Whether candidates are combined; regressions alone are chosen between."""
+        """Whether candidates are combined; among regressions alone, one is selected."""
         return not set(self.candidates_) <= {"local", "global"} or (
             self.candidates is not None and len(self.candidates_) > 1
         )
 
     def _choose_candidates(self, frame: LongFrame) -> None:
-        """Set what follows from the settings and the frequency alone."""
+        """Set what depends only on the settings and the frequency."""
         self.freq_ = frame.freq
         stated = self._stated_seasons()
         usual = seasons_of(season_of(frame.freq)[0])
@@ -617,7 +619,7 @@ class Forecaster(BaseEstimator):
             self._chooser = FeatureChooser(frame.freq, self.season_length_, dates, longer)
 
     def _choose(self, panel: Panel, frame: LongFrame) -> None:
-        """Set what the user left open: season, features, scope and target transforms."""
+        """Select season, features, scope and target transforms that are not given."""
         self._choose_candidates(frame)
         if self._chooser is not None:
             self.features_ = self._chooser(_typical_length(panel))
@@ -625,7 +627,7 @@ class Forecaster(BaseEstimator):
             own = list(self.lags or []), dict(self.lag_transforms or {}), list(self.date_features or [])
             self.features_ = Features(*own)
         if not self.features_.names() and not frame.exog and not frame.static and not self._combines:
-            raise ValueError("lags, lag_transforms and date_features are all empty: there is nothing to predict from")
+            raise ValueError("lags, lag_transforms and date_features are all empty; set at least one of them")
         self.choice_ = ForecastChoice()
         self.scope_: str | None = None
         self.target_transforms_ = Chain([])
@@ -633,7 +635,7 @@ class Forecaster(BaseEstimator):
             self._choose_regression(panel)
 
     def _choose_regression(self, panel: Panel) -> None:
-        """Set scope and target transforms of a regression that stands alone."""
+        """Select scope and target transforms of a regression alone."""
         scopes = list(self.candidates_)
         if self.engine is not None or panel.n_series == 1:
             scopes = ["local"] if "local" in scopes else scopes
@@ -658,7 +660,7 @@ class Forecaster(BaseEstimator):
         return lambda panel: Fitted.fit(settings, scope, self.season_length_, panel, fit_many=self._fit_in_processes)
 
     def _plan(self, h: int) -> Plan:
-        """What a combination is made of."""
+        """The plan of a combination."""
 
         def transforms(scope: str, panel: Panel, whole: Panel) -> list[Chain]:
             few = partial(few_transforms, season=self.season_length_, whole=whole)
@@ -702,7 +704,7 @@ class Forecaster(BaseEstimator):
     def _roll(
         self, panel: Panel, back: Array, h: int, refit: bool | int | str, first_fit: list[Any] | None = None
     ) -> tuple[Array, Array]:
-        """Targets and forecasts from rolling origins (n_series, n_windows, h); notes what was fitted first."""
+        """Targets and forecasts from rolling origins (n_series, n_windows, h); the first model is appended to first_fit."""
         if self.engine is not None and not self._combines:
             settings = self._settings(self.target_transforms_, h)
             return roll_on_engine(self.engine, settings, self.season_length_, panel, back, h, refit)
@@ -724,7 +726,7 @@ class Forecaster(BaseEstimator):
             progress.close()
 
     def _steps(self, h: int) -> int:
-        """Steps to forecast for ``h`` of them: a model of a vector always gives all of it."""
+        """Number of steps to compute for ``h`` steps: a direct model always gives all of its outputs."""
         if self.strategy == "recursive" or self._combines:
             return h
         if h > self.h:
@@ -734,7 +736,7 @@ class Forecaster(BaseEstimator):
         return self.h if self.strategy == "direct" else h
 
     def _calibrate(self, panel: Panel, h: int, fitted: Fitted | Combination | None) -> Scores:
-        """Errors of forecasts made out of sample, for intervals of ``h`` steps."""
+        """Out-of-sample errors for intervals of ``h`` steps."""
         if isinstance(fitted, Combination):
             return fitted.scores(panel, h)
         steps = self._steps(h)
@@ -742,14 +744,14 @@ class Forecaster(BaseEstimator):
         return calibration_scores(y, forecast, panel, self.target_transforms_)
 
     def _scores_for(self, h: int) -> Scores:
-        """What intervals of ``h`` steps are made of; after loading, those of the next longer horizon in the file."""
+        """Scores for intervals of ``h`` steps; after loading, those of the next longer horizon in the file."""
         if h not in self._scores and self.frame_.cut:
             longer = [known for known in self._scores if known > h]
             if not longer:
                 known = f"with intervals of at most {max(self._scores)} steps" if self._scores else "without intervals"
                 raise ValueError(
                     f"predict(h={h}, level=...): this forecaster comes from a file that was saved {known}, and a file "
-                    "holds too few rows to judge forecasts anew; fit again, or call predict with this h and level "
+                    "contains too few rows for new errors; fit again, or call predict with this h and level "
                     "before save"
                 )
             return self._scores[min(longer)]
@@ -758,7 +760,7 @@ class Forecaster(BaseEstimator):
         return self._scores[h]
 
     def _bounds(self, forecast: Array, levels: list[float], scores: Scores, pool: Pool | None) -> dict[str, Array]:
-        """Columns with the bounds, in Nixtla's words and order: lower ones from wide to narrow, then upper ones."""
+        """Columns of bounds, with the names and order of Nixtla: lower bounds from wide to narrow, then upper bounds."""
         low, high = scores.bounds(forecast, levels, self.target_transforms_, pool)
         if (np.isnan(low) & ~np.isnan(forecast)).any():
             warnings.warn(
@@ -771,7 +773,7 @@ class Forecaster(BaseEstimator):
         return {**dict(reversed(lower.items())), **upper}
 
     def _adopt(self, frame: LongFrame, fitted: Fitted | Combination, scores: dict[int, Scores]) -> None:
-        """Take over what was learned."""
+        """Store the fitted state."""
         ids = frame.id_list()
         self.frame_, self.fitted_, self._scores = frame, fitted, scores
         self.fallback_ = {ids[i]: name for i, name in fitted.fallback(frame.panel).items()}
@@ -791,7 +793,7 @@ class Forecaster(BaseEstimator):
             )
 
     def _fit_flags(self, panel: Panel, ids: list[Any]) -> dict[Any, str]:
-        """Ids of series too short for the scope and transforms chosen, and their fallback."""
+        """Ids of series that are too short for the selected scope and transforms, and their fallback."""
         if self.scope_ is None:
             return {}
         short = too_short(panel, self.scope_, self.target_transforms_.n_lost, self.h, self.strategy)
@@ -799,13 +801,13 @@ class Forecaster(BaseEstimator):
 
 
 def _typical_length(panel: Panel) -> int:
-    """Length of the series that holds the middle row: short series beside long ones hardly move it."""
+    """Length of the series that contains the median row, which short series hardly affect."""
     sizes = np.sort(panel.sizes)
     return int(sizes[np.searchsorted(np.cumsum(sizes), 0.5 * sizes.sum())])
 
 
 def _refuse_earlier_rows(old: LongFrame, new: LongFrame, places: Array) -> None:
-    """Rows may only be added behind those known."""
+    """Raise ValueError if a new row is not after the known rows of its series."""
     known = np.flatnonzero(places >= 0)
     before = old.panel.times[old.panel.indptr[places[known]]]
     moved = new.panel.times[new.panel.indptr[known]] != before
