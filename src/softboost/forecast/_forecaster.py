@@ -704,7 +704,7 @@ class Forecaster(BaseEstimator):
     def _roll(
         self, panel: Panel, back: Array, h: int, refit: bool | int | str, first_fit: list[Any] | None = None
     ) -> tuple[Array, Array]:
-        """Targets and forecasts from rolling origins (n_series, n_windows, h); the first model is appended to first_fit."""
+        """Targets and forecasts from rolling origins (n_series, n_windows, h); appends the first model to first_fit."""
         if self.engine is not None and not self._combines:
             settings = self._settings(self.target_transforms_, h)
             return roll_on_engine(self.engine, settings, self.season_length_, panel, back, h, refit)
@@ -760,7 +760,7 @@ class Forecaster(BaseEstimator):
         return self._scores[h]
 
     def _bounds(self, forecast: Array, levels: list[float], scores: Scores, pool: Pool | None) -> dict[str, Array]:
-        """Columns of bounds, with the names and order of Nixtla: lower bounds from wide to narrow, then upper bounds."""
+        """Columns of bounds, named and ordered as by Nixtla: lower bounds from wide to narrow, then upper bounds."""
         low, high = scores.bounds(forecast, levels, self.target_transforms_, pool)
         if (np.isnan(low) & ~np.isnan(forecast)).any():
             warnings.warn(
