@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.linear_model import Ridge
 
-from softboost.forecast import Differences, Forecaster, _one_pass
+from softboost.forecast import Differences, Forecaster, _one_pass, _sample
 from softboost.forecast._frame import keys_of
 from softboost.forecast._frame_forms import Names
 from test_combination import frame, walks
@@ -69,18 +69,18 @@ def test_only_a_sample_is_learned_from_and_the_ids_alone_decide_it(monkeypatch):
 
 def test_sketches_of_parts_find_the_sample_of_the_whole():
     df, names = mixed(30), Names()
-    whole = _one_pass.largest_key(_one_pass.sketch(df, names, 10**6), 7)
-    parts = pd.concat([_one_pass.sketch(df.iloc[i::5], names, 7) for i in range(5)])
-    assert _one_pass.largest_key(parts, 7) == whole
+    whole = _sample.largest_key(_sample.sketch(df, names, 10**6), 7)
+    parts = pd.concat([_sample.sketch(df.iloc[i::5], names, 7) for i in range(5)])
+    assert _sample.largest_key(parts, 7) == whole
     assert parts.loc[parts["key"] < 0, "n_rows"].sum() == len(df)
-    assert _one_pass.rows_up_to(df, names, whole)["unique_id"].nunique() == 7
+    assert _sample.rows_up_to(df, names, whole)["unique_id"].nunique() == 7
 
 
 def test_the_rows_of_the_sample_are_bounded(monkeypatch):
-    monkeypatch.setattr(_one_pass, "MOST_ROWS", 100)
+    monkeypatch.setattr(_sample, "MOST_ROWS", 100)
     df, names = mixed(30), Names()
-    largest = _one_pass.largest_key(_one_pass.sketch(df, names, 1000), 1000)
-    assert len(_one_pass.rows_up_to(df, names, largest)) <= 100
+    largest = _sample.largest_key(_sample.sketch(df, names, 1000), 1000)
+    assert len(_sample.rows_up_to(df, names, largest)) <= 100
 
 
 def poison(df):

@@ -14,20 +14,11 @@ from ._engines import EngineFrame, engine_frame, packed, unpacked
 from ._fitted import Fitted
 from ._frame import LongFrame, add_columns, clock, read_long
 from ._frame_forms import Names
-from ._one_pass import (
-    LEAST_PARTS,
-    ROWS_PER_PART,
-    Record,
-    gather_sample,
-    learn_record,
-    names_of,
-    plain_rows,
-    read_sample,
-    readable,
-)
+from ._one_pass import LEAST_PARTS, ROWS_PER_PART, Record, gather_sample, learn_record, plain_rows
 from ._panel import Array, Panel
 from ._rivals import rival_forecasts, step_sizes
 from ._rolling import MIN_HISTORY, moments, origins_at, roll
+from ._sample import names_of, read_sample, readable
 from ._smoothing import Smoothing
 
 __all__ = ["EngineBacktest", "backtest_on_engine"]

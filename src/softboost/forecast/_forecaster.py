@@ -32,11 +32,12 @@ from ._frame import LongFrame, add_columns, concatenate, infer_freq, read_future
 from ._frame_forms import Names, as_long, long_with_freq
 from ._intervals import Pool, check_levels
 from ._learned import STRATEGIES, Learned, Settings
-from ._one_pass import forecast_frame, forecast_on_engine, names_of
+from ._one_pass import forecast_frame, forecast_on_engine
 from ._panel import Array, Panel
 from ._plots import axes_of_series, chosen_series, draw_forecast
 from ._rivals import rival_forecasts, step_sizes
 from ._rolling import Scores, calibration_origins, calibration_scores, common_origins, roll
+from ._sample import names_of
 from ._smoothing import Smoothing, seasons_of
 from .target_transforms import Chain, read_target_transforms
 
