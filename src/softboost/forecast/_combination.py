@@ -1,7 +1,7 @@
-"""The default forecaster: candidates judged at past origins of the panel and combined by evidence.
+"""The default forecaster: candidates are compared at past origins of the panel and combined.
 
-The smoothing bank comes first, because it needs nothing learned. The correction and the regressions join by the share
-that past origins justify. A costly candidate is judged on a sample of the series, and dropped where it earns nothing.
+The smoothing bank comes first, because it needs no training. The correction and the regressions get the share that
+their errors at past origins justify. Expensive candidates are first evaluated on a sample of the series.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from ._smoothing import Outlook, Smoothing, stride_of, width_of
 
 __all__ = ["CANDIDATES", "Combination", "ForecastChoice", "Judges", "Plan", "combine", "extend", "learn"]
 
-N_BLOCKS = 2  # horizons over which origins are judged, a quarter of a horizon apart; more where series are few
-MANY_BLOCKS = 10  # of them over all series
-MAX_HELD_BACK = 1 / 3  # of the rows of the longest series
-LEAST_BEFORE = 3  # values before an origin that is judged
-N_LEARNED = 24  # origins that a correction learns from, beyond those judged
-MAX_ROWS = 300_000  # rows that it learns from
-FEW_ROWS = 50_000  # up to them every phase of the season gives origins
-SAMPLE = 12, 64  # series that a costly candidate is first judged on, for small and for large panels
-MAX_POOLED_ROWS = 60_000  # that one regression for all series learns from, about
-EARNS = 0.01  # gain that a costly candidate must bring, for each power of ten of the series it is fitted on
-WINDOWS, FEW_WINDOWS = 40, 8  # origins of a series that intervals are calibrated at; fewer of very many series
+N_BLOCKS = 2  # evaluated horizons, with origins a quarter of a horizon apart; more if there are few series
+MANY_BLOCKS = 10  # minimum number of evaluated horizons over all series
+MAX_HELD_BACK = 1 / 3  # largest part of the longest series that is held back
+LEAST_BEFORE = 3  # minimum number of values before an evaluated origin
+N_LEARNED = 24  # training origins of a correction, besides the evaluated ones
+MAX_ROWS = 300_000  # maximum number of training rows of a correction
+FEW_ROWS = 50_000  # with fewer training rows, origins of all phases of the stride are used
+SAMPLE = 12, 64  # number of series on which an expensive candidate is first evaluated, at least and at most
+MAX_POOLED_ROWS = 60_000  # approximate number of training rows of a global regression
+EARNS = 0.01  # required gain of an expensive candidate, for each power of ten of the number of series
+WINDOWS, FEW_WINDOWS = 40, 8  # origins per series for the calibration of intervals; fewer if there are many series
 MANY_SERIES = 500
-ENOUGH_FOR_RANGE = 10  # values that tell the range of a series
-KEEPS = 0.2  # part of its rows that a judged regression may have missed without being fitted again
+ENOUGH_FOR_RANGE = 10  # values from which the range of a series is known
+KEEPS = 0.2  # part of its rows that an evaluated regression may not have seen without a refit
 
-# One row a candidate: its name, and what it is, for reports and docs.
+# The candidates: name and explanation, for reports and docs.
 CANDIDATES = {
     "smoothing": "bank of exponential smoothers and autoregressions, weighted by their errors on the series",
-    "correction": "what all series together say about the errors of the bank",
-    "local": "regression on its own past, one for each series",
-    "global": "regression on the past, one for all series",
+    "correction": "model of the errors of the bank, fitted to all series",
+    "local": "regression on lags, one for each series",
+    "global": "regression on lags, one for all series",
 }
 
 Progress = Callable[[str], None]
@@ -51,7 +51,7 @@ FitRegression = Callable[[str, Any, Panel, int], Fitted]
 
 @dataclass
 class ForecastChoice:
-    """What a forecaster chose and why; kept on it as ``choice_``.
+    """Selected candidates and their errors, stored on the forecaster as ``choice_``.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class ForecastChoice:
         geometric mean over series. Where scope and transforms were chosen for a regression alone, its back-test error
         under each of them.
     n_series, n_origins : int, default=0
-        Series and origins that were judged.
+        Number of series and origins that were evaluated.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class ForecastChoice:
     n_origins: int = 0
 
     def describe(self) -> str:
-        """One line that says what was chosen.
+        """Describe the weights in one line.
 
         Examples
         --------
@@ -92,18 +92,18 @@ class ForecastChoice:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a combination is made of.
+    """Settings of a combination.
 
     Attributes
     ----------
     candidates : tuple of str
-        Names of ``CANDIDATES`` that may take part.
+        Names of ``CANDIDATES`` that compete.
     h : int
     smoothing : Smoothing
     transforms : callable
-        Target transforms worth trying for a regression: ``(scope, training rows, panel) -> list``.
+        Target transforms to compare for a regression: ``(scope, training rows, panel) -> list``.
     regression : callable
-        Fits one: ``(scope, transforms, panel, h) -> Fitted``.
+        Fits a regression: ``(scope, transforms, panel, h) -> Fitted``.
     """
 
     candidates: tuple[str, ...]
@@ -115,23 +115,23 @@ class Plan:
 
 @dataclass(frozen=True)
 class Combination:
-    """Fitted candidates and their weights; forecasts of all of them, averaged.
+    """Fitted candidates and their weights; the forecast is the weighted mean.
 
     Attributes
     ----------
     smoothing : Smoothing
     h : int
     corrections : dict of str to Correction
-        By kind; only those of positive weight.
+        By kind; only those with positive weight.
     regressions : dict of str to Fitted
-        By scope; only those of positive weight.
+        By scope; only those with positive weight.
     members : tuple of str
-        What the columns of ``weights`` stand for: "smoothing", "linear", "trees", "local", "global".
+        Names of the columns of ``weights``: "smoothing", "linear", "trees", "local", "global".
     weights : ndarray of shape (n_series, n_members)
     typical : ndarray of shape (n_members,)
-        Weights of the panel, for series that join later.
+        Weights of the panel, for series that are added later.
     ratio : ndarray of shape (h,)
-        Error of the combination over that of the bank, at each step.
+        Ratio of the errors of the combination and of the bank at each step.
     choice : ForecastChoice
     """
 
@@ -146,7 +146,7 @@ class Combination:
     choice: ForecastChoice
 
     def predict(self, panel: Panel, series: Array, future: Future) -> Array:
-        """Forecasts (n_histories, h) after the histories of ``panel``; ``series`` are their numbers at fit time."""
+        """Forecasts (n_histories, h) after the histories of ``panel``; ``series`` are their indices at fit time."""
         forecasts, weights = self.by_member(panel, series, future)
         return _mixed(forecasts, weights)
 
@@ -174,16 +174,16 @@ class Combination:
         return [np.where(nonnegative[:, None] & (f < 0), 0.0, f) for f in out], self.weights[series]
 
     def learn(self, panel: Panel, n_new: Array) -> None:
-        """Let the regressions learn the last ``n_new`` rows; the bank reads them anyway."""
+        """Update the regressions with the last ``n_new`` rows; the bank always uses all rows."""
         for fitted in self.regressions.values():
             fitted.learn(panel, n_new)
 
     def copied(self) -> Combination:
-        """The same with regressions of its own, which may learn without changing these."""
+        """A copy whose regressions can be updated independently."""
         return replace(self, regressions={scope: fitted.copied() for scope, fitted in self.regressions.items()})
 
     def grow(self, panel: Panel, old: Array) -> Combination:
-        """The same for a panel with more rows and perhaps more series; ``old[i]`` is -1 for a new one."""
+        """The combination for a panel with more rows and possibly more series; ``old[i]`` is -1 for a new one."""
         known = (old >= 0)[:, None]
         return replace(
             self,
@@ -218,7 +218,7 @@ class Combination:
         return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown)
 
     def fallback(self, panel: Panel) -> dict[int, str]:
-        """Nothing falls back: the bank forecasts series of any length."""
+        """Empty: the bank forecasts series of any length."""
         return {}
 
 
@@ -236,7 +236,7 @@ def _scales(
 
 
 def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:
-    """Twice the range of the history on the link scale, where there is enough of it to tell."""
+    """Twice the range of the history on the link scale, if the series is long enough."""
     rows = np.repeat(logs, panel.sizes)
     with np.errstate(invalid="ignore", divide="ignore"):
         z = np.where(rows, np.log(np.where(rows, panel.y, 1.0)), panel.y)
@@ -246,7 +246,7 @@ def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:
 
 
 def _mixed(forecasts: list[Array], weights: Array) -> Array:
-    """Weighted means of forecasts (n_series, h), leaving out those that are not numbers."""
+    """Weighted means of forecasts (n_series, h); forecasts that are not finite are ignored."""
     total, weight = np.zeros_like(forecasts[0]), np.zeros_like(forecasts[0])
     for forecast, w in zip(forecasts, weights.T, strict=True):
         known = np.isfinite(forecast)
@@ -256,7 +256,7 @@ def _mixed(forecasts: list[Array], weights: Array) -> Array:
 
 
 def _padded(exog: Array, h: int) -> Array:
-    """Exogenous columns of the first ``h`` steps, the last one again where there are fewer."""
+    """Exogenous columns of the first ``h`` steps; the last step is repeated if there are fewer."""
     return exog[:, np.minimum(np.arange(h), exog.shape[1] - 1)]
 
 
@@ -341,7 +341,7 @@ def _ahead(panel: Panel, back: Array, h: int) -> tuple[Array, Future]:
 
 @dataclass
 class _Ladder:
-    """The mixture so far, and what each member forecast at the judged origins."""
+    """The current mixture, and the forecasts of its members at the evaluated origins."""
 
     judged: Judged
     members: list[str]
@@ -386,7 +386,7 @@ class Judges:
 
 
 def combine(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> Combination:
-    """Judge the candidates of a plan on a panel, and fit those that earn a weight."""
+    """Compare the candidates of a plan on a panel and fit those with positive weight."""
     return learn(plan, panel, progress)[0]
 
 
@@ -545,24 +545,24 @@ def _judge_regression(
 
 
 def _places(pooled: Array, n_series: int) -> Array:
-    """Number of each series within the pooled ones, -1 for the others."""
+    """Index of each series among the pooled ones, -1 for the others."""
     out = np.full(n_series, -1)
     out[pooled] = np.arange(len(pooled))
     return out
 
 
 def _spread(n: int, most: int) -> Array:
-    """At most ``most`` of n numbers, evenly spaced."""
+    """At most ``most`` evenly spaced indices below n."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
 def _unit_of_y(outlook: Outlook) -> Array:
-    """Size of a change of y itself."""
+    """Typical change on the scale of y."""
     return np.where(outlook.logs, outlook.unit * np.abs(outlook.forecast[..., 0]), outlook.unit)
 
 
 def _naive(panel: Panel, origins: _Origins) -> Array:
-    """The last value known at every judged origin, for all steps."""
+    """The last known value at every evaluated origin, for all steps."""
     known = np.where(np.isnan(panel.y), -1, np.arange(len(panel.y)))
     last = np.maximum.accumulate(known)[np.maximum(panel.indptr[1:, None] - origins.judged_back - 1, 0)]
     value = np.where(last >= panel.indptr[:-1, None], panel.y[np.maximum(last, 0)], np.nan)

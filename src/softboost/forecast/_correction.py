@@ -1,7 +1,7 @@
-"""The correction of the bank: one model for all series, learned from how the bank missed at past origins.
+"""The correction of the bank: one model for all series of the errors of the bank at past origins.
 
-A row is an origin of a series, in units of that series. The target is the vector of the bank's errors over the steps
-ahead in the same units, so that one tree with a vector in each leaf serves all steps and all series.
+A row is an origin of a series, in units of that series. The target is the vector of the errors of the bank at all steps
+in the same units, so that trees with vector leaves model all steps and series.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ._smoothing import Outlook
 
 __all__ = ["Correction", "Ridge", "fit_correction", "inputs", "targets"]
 
-LARGEST = 15.0  # farthest target, in units
-LEAST_KNOWN = 7  # values before an origin to learn from
+LARGEST = 15.0  # limit of the target, in units
+LEAST_KNOWN = 7  # values before an origin that is used for training
 KINDS = ("linear", "trees")
 
 
@@ -31,7 +31,7 @@ class Correction:
     Attributes
     ----------
     model : object with ``predict``
-        From columns of origins to errors of the bank, in units, at all ``h`` steps.
+        Predicts the errors of the bank at all ``h`` steps, in units, from the inputs of an origin.
     h : int
     """
 
@@ -39,7 +39,7 @@ class Correction:
     h: int
 
     def corrected(self, outlook: Outlook, X: Array) -> Array:
-        """Forecasts (n_series, n_origins, h) of the bank, corrected; steps beyond the ``h`` learned keep the last."""
+        """Corrected forecasts (n_series, n_origins, h); steps beyond ``h`` use the correction of the last step."""
         n_series, n_origins, steps = outlook.forecast.shape
         error = np.asarray(self.model.predict(X.reshape(n_series * n_origins, -1)), dtype=np.float64)
         error = error.reshape(n_series, n_origins, self.h)[..., np.minimum(np.arange(steps), self.h - 1)]
@@ -48,9 +48,9 @@ class Correction:
 
 
 def inputs(outlook: Outlook, panel: Panel, known: Future, n_origins: int) -> Array:
-    """What the correction looks at, (n_series, n_origins, n_columns): the origin, what is known ahead, the series.
+    """Inputs (n_series, n_origins, n_columns): the state of the bank, exogenous columns ahead and static columns.
 
-    ``known`` holds the steps ahead of every origin, series by series.
+    ``known`` contains the steps ahead of every origin, series by series.
     """
     n_series = panel.n_series
     ahead = known.exog.reshape(n_series, n_origins, known.exog[0].size if len(known.exog) else 0)
@@ -59,14 +59,14 @@ def inputs(outlook: Outlook, panel: Panel, known: Future, n_origins: int) -> Arr
 
 
 def targets(outlook: Outlook, actual: Array) -> Array:
-    """Errors of the bank in units (n_series, n_origins, h); NaN where a value is not known."""
+    """Errors of the bank in units (n_series, n_origins, h); NaN if a value is unknown."""
     with np.errstate(invalid="ignore"):
         error = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None]
     return np.clip(error, -LARGEST, LARGEST)
 
 
 def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
-    """Fit one kind of correction to rows of :func:`inputs` and :func:`targets`."""
+    """Fit a linear or tree-based correction to rows of :func:`inputs` and :func:`targets`."""
     y = np.ascontiguousarray(y, dtype=np.float32)
     if kind == "linear":
         return Correction(Ridge.fit(X, y), y.shape[1])
@@ -74,7 +74,7 @@ def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
 
 
 def _trees(n_rows: int, n_threads: int) -> SoftBoostRegressor:
-    """Boosted trees whose size grows with the rows there are to learn from."""
+    """Boosted trees whose size grows with the number of training rows."""
     depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
     rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
     return SoftBoostRegressor(
@@ -86,7 +86,7 @@ def _trees(n_rows: int, n_threads: int) -> SoftBoostRegressor:
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge regression that no single cell can carry away: columns are standardised and cut at three deviations.
+    """Ridge regression on standardised columns that are clipped at three standard deviations.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Ridge:
 
     @classmethod
     def fit(cls, X: Array, y: Array) -> Ridge:
-        """Learn from rows; missing cells count as the mean of their column."""
+        """Fit to rows; missing values are replaced by the column mean."""
         X = np.asarray(X, dtype=np.float64)
         known = ~np.isnan(X)
         count = np.maximum(known.sum(axis=0), 1)

@@ -1,7 +1,8 @@
-"""Evidence for a combination of forecasts: how candidates did at past origins, and how far that is to be trusted.
+"""Weights of a combination of forecasts from the errors at past origins.
 
-Errors are absolute and relative to what is used already, so that no explosive series and no scale decides. A candidate
-joins by the share that would have been best, held back where its gain is not well above its own noise.
+Absolute errors are compared relative to those of the current mixture, so that neither scales nor a few series with
+large errors decide. A candidate gets the share that would have been best, reduced if its gain is not clearly above the
+noise.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from ._panel import Array
 __all__ = ["Judged", "climb", "own_weights", "relative_error"]
 
 SHARES = np.linspace(0.0, 1.0, 11)
-MOST = 0.8  # largest share that a candidate may take from what was there before it
-ASKED = 1.0  # standard errors that a gain has to exceed
-FLOOR = 0.1  # of a unit, added to errors that others are compared with: next to nothing is no yardstick
-FEW_SERIES = 10  # with fewer, blocks of origins of one series count as well
-LARGEST = 1.5  # logarithm of an error relative to what is used already: worse than that is all the same
-POWER = 8.0  # of relative errors, in the weights of a single series
-BLOCKS_TO_TRUST = 3.0  # judged blocks after which a series' own errors count half
+MOST = 0.8  # largest share of a candidate
+ASKED = 1.0  # standard errors that a gain must exceed
+FLOOR = 0.1  # added to errors, relative to the unit of the series, so that ratios of tiny errors do not matter
+FEW_SERIES = 10  # with fewer series, blocks of origins are separate observations
+LARGEST = 1.5  # limit of the logarithm of a relative error
+POWER = 8.0  # exponent of relative errors in the weights of a single series
+BLOCKS_TO_TRUST = 3.0  # number of blocks at which the series' own errors have half of the weight
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Truth at past origins, with what a change of each series is.
+    """Actual values at past origins, and the typical change of each series.
 
     Attributes
     ----------
     actual : ndarray of shape (n_series, n_origins, h)
-        NaN where a value is not known.
+        NaN if a value is unknown.
     unit : ndarray of shape (n_series, n_origins)
-        Size of a change, of y.
+        Typical change of y.
     per_block : int
-        Origins that lie within one horizon, and so share what they are judged on.
+        Number of origins within one horizon, which share actual values.
     """
 
     actual: Array
@@ -43,18 +44,18 @@ class Judged:
     per_block: int
 
     def take(self, series: Array) -> Judged:
-        """Only these series."""
+        """The series with these indices."""
         return Judged(self.actual[series], self.unit[series], self.per_block)
 
     def error(self, forecast: Array) -> Array:
-        """Mean absolute error at every origin (n_series, n_origins); NaN where nothing is known."""
+        """Mean absolute error at every origin (n_series, n_origins); NaN without a known value."""
         size = np.abs(self.actual - forecast)
         known = ~np.isnan(size)
         count = known.sum(axis=2)
         return np.where(count > 0, np.where(known, size, 0.0).sum(axis=2) / np.maximum(count, 1), np.nan)
 
     def by_block(self, values: Array) -> Array:
-        """Means over blocks of origins (n_series, n_blocks), or over all origins where there are many series."""
+        """Means over blocks of origins (n_series, n_blocks), or over all origins if there are many series."""
         n_series, n_origins = values.shape
         n_blocks = 1 if n_series >= FEW_SERIES else -(-n_origins // self.per_block)
         padded = np.full((n_series, n_blocks * -(-n_origins // n_blocks)), np.nan)
@@ -66,7 +67,7 @@ class Judged:
 
 
 def relative_error(judged: Judged, forecast: Array, naive: Array) -> float:
-    """Geometric mean over series of the absolute error relative to the naive's."""
+    """Geometric mean over series of the absolute error relative to that of the naive forecast."""
     mine, theirs = judged.error(forecast), judged.error(naive)
     both = ~np.isnan(mine) & ~np.isnan(theirs)
     n = both.sum(axis=1)
@@ -77,12 +78,12 @@ def relative_error(judged: Judged, forecast: Array, naive: Array) -> float:
 
 
 def climb(judged: Judged, current: Array, candidate: Array) -> float:
-    """Share of a candidate in place of what is used so far, forecasts of shape (n_series, n_origins, h).
+    """Share of a candidate in the mixture; forecasts have shape (n_series, n_origins, h).
 
-    Shares are compared by the mean logarithm of the error of a series, which no series of large errors decides, and
-    which does not favour what an error is compared with. The best share on a grid, at most 0.8, is taken times
-    ``clip(t - 1, 0, 1)``: t is the paired t value of its gain over series (over blocks of origins where series are
-    few), shrunk where these are few.
+    Shares are compared by the mean over series of the logarithm of the error, which is not dominated by series with
+    large errors. The best share on a grid, at most 0.8, is multiplied by ``clip(t - 1, 0, 1)``, where t is the paired t
+    statistic of its gain over series, or over blocks of origins if there are few series. It is shrunk for small
+    samples.
     """
     candidate = np.where(np.isnan(candidate), current, candidate)
     floor = FLOOR * judged.by_block(judged.unit)
@@ -105,10 +106,10 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
 
 
 def own_weights(judged: Judged, forecasts: list[Array], weights: Array) -> Array:
-    """Weights of candidates for each series (n_series, n_candidates): the panel's, moved by the series' own errors.
+    """Weights of the candidates for each series (n_series, n_candidates): those of the panel, adjusted by own errors.
 
-    They move by powers of errors relative to the mean error of the candidates, and the more, the more blocks of origins
-    a series was judged on.
+    The adjustment is a power of the errors relative to the mean error of the candidates, which grows with the number of
+    blocks of origins of the series.
     """
     used = np.flatnonzero(weights > 0)
     out = np.tile(weights, (len(judged.actual), 1))

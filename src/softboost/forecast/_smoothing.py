@@ -2,7 +2,7 @@
 
 Smoothers have fixed settings, and autoregressions are solved in closed form along the series. A forecast therefore
 depends on the values before it alone, and forecasts from many past origins cost little more than one. The other
-candidates build on these forecasts or have to beat them.
+candidates correct these forecasts or compete with them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ._panel import Array, Future, Panel
 
 __all__ = ["Outlook", "Smoothing", "seasons_of", "stride_of", "width_of"]
 
-N_EVIDENCE = 10  # earlier origins by which logarithms, levels and seasons are weighed
+N_EVIDENCE = 10  # earlier origins whose errors weight logarithms, levels and seasons
 LEAST = 1e-300  # keeps logarithms finite
 
-# Second season of units whose first is known; both are tried.
+# Second season length for a given first one; both are used.
 LONGER = {24: 168, 7: 365, 96: 672, 48: 336, 5: 260, 60: 1440}
 
 
 def seasons_of(season: int) -> tuple[int, ...]:
-    """Season lengths that the bank tries beside none, given the first one: hours have a day and a week.
+    """Season lengths of the bank, given the first one: hours have a daily and a weekly season.
 
     Examples
     --------
@@ -40,31 +40,31 @@ def seasons_of(season: int) -> tuple[int, ...]:
 
 
 def width_of(h: int, seasons: Sequence[int]) -> int:
-    """Values before an origin that the bank looks at, at most."""
+    """Maximum number of values before an origin that the bank uses."""
     return max(200, 6 * max(seasons, default=1) + 2 * h + 40)
 
 
 def stride_of(h: int) -> int:
-    """Steps from one judged origin to the next."""
+    """Steps between origins."""
     return max(1, h // 4)
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the bank says at some origins of every series.
+    """Forecasts of the bank at several origins of every series.
 
     Attributes
     ----------
     forecast : ndarray of shape (n_series, n_origins, h)
-        NaN where nothing was known.
+        NaN without a known value.
     unit : ndarray of shape (n_series, n_origins)
-        Size of a change: of log y where ``logs`` is true, of y elsewhere.
+        Typical change: of log y if ``logs`` is true, else of y.
     logs : ndarray of bool, shape (n_series, n_origins)
     views : ndarray of shape (n_series, n_origins, 4 * (n_seasons + 1))
         Weights of the views: levels, then logarithms; for each of them smoothers without a season and with every one,
         then autoregressions of changes over one step and over every season.
     columns : ndarray of shape (n_series, n_origins, n_columns)
-        The origin in units of its series: changes, distances, slopes, seasons ahead.
+        Inputs of the correction, in units of the series: changes, distances, slopes, seasons ahead.
     """
 
     forecast: Array
@@ -79,22 +79,22 @@ class Outlook:
             return np.where(self.logs[..., None], np.log(np.maximum(y, LEAST)), y)
 
     def unlink(self, z: Array) -> Array:
-        """The way back from :meth:`link`."""
+        """Inverse of :meth:`link`."""
         return np.where(self.logs[..., None], np.exp(np.where(self.logs[..., None], z, 0.0)), z)
 
     def take(self, series: Array) -> Outlook:
-        """Only these series."""
+        """The series with these indices."""
         return Outlook(*(getattr(self, name)[series] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class Smoothing:
-    """The bank as a model of its own.
+    """The bank as a model.
 
     Attributes
     ----------
     seasons : tuple of int
-        Season lengths tried beside none.
+        Season lengths, besides no season.
     n_threads : int
     """
 
@@ -104,7 +104,7 @@ class Smoothing:
     def outlook(
         self, panel: Panel, h: int, first: Array | int = 0, n_origins: int = 1, *, columns: bool = False
     ) -> Outlook:
-        """What the bank says at ``n_origins`` origins, the latest ``first`` rows before the end of each series."""
+        """Forecasts at ``n_origins`` origins, the latest ``first`` rows before the end of each series."""
         starts = np.broadcast_to(np.asarray(first, dtype=np.int64), panel.n_series)
         forecast, unit, logs, views, table = _kernels.smoothing_bank(
             panel.y, panel.indptr, self.seasons, h, np.ascontiguousarray(starts), n_origins, stride_of(h), N_EVIDENCE,
