@@ -96,11 +96,12 @@ def test_benchmark_draws_generated_streams_several_times(tmp_path, monkeypatch, 
     assert set(streams.GENERATED) < set(streams.STREAMS)
     monkeypatch.delenv("SOFTBOOST_DATA", raising=False)
     settings = ["--refits", "--steps", "20", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
-    asked = ["--streams", "ETTh2, OT", "TrumpApproval", "--models", "last value"]
+    asked = ["--streams", "ETTh2, OT", "TrumpApproval", "FriedmanDrift, local", "--models", "last value"]
     assert streams.main([*asked, *settings]) == 0
     printed = capsys.readouterr()
     assert "skipped ETTh2, OT" in printed.err
     assert "| TrumpApproval | last value | 1 | 20 |" in printed.out
+    assert "| FriedmanDrift, local | last value | 3 | 20 |" in printed.out
 
 
 def test_benchmark_writes_its_tables(tmp_path, capsys):

@@ -1,7 +1,18 @@
-"""The models of the paper: Algorithm 1 without changes.
+"""The models of the paper: Algorithm 1.
 
 y_hat_0 = 0, and Q_0 = I or its first rows. Every round fits a soft tree with constant leaves to the residual by
 gradient steps on its gates and leaves and, in :func:`bsdt_q`, on Q. Columns and target are not standardised.
+
+The paper leaves three things open, or states them without the details that a program needs:
+
+- **Optimiser.** The gradient steps are Adam steps (learning rate 0.05 for gates and leaves, ``transform_learning_rate``
+  for Q, moment decays 0.9 and 0.99) with a cosine decay to zero within each round. The paper's Algorithm 1 writes a
+  plain gradient step.
+- **Scale of the target.** Each round divides its residual by the root mean square of the residual and multiplies the
+  leaves by it afterwards, because the length of an Adam step does not depend on the scale of the target. The result is
+  equivariant: ten times the target gives ten times the prediction.
+- **Many rows.** Beyond 65,536 rows, the rows are split at random into equal parts of at most this size, and the rounds
+  use the parts in turn. Each round then moves gates, leaves and Q on one part only.
 """
 
 from __future__ import annotations

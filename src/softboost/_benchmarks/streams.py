@@ -103,7 +103,7 @@ def draws(name: str, n: int, data_dir: Path | None = None) -> list[list[ROW]]:
 def _is_present(name: str, data_dir: Path | None) -> bool:
     """Whether the data of a stream are available; if not, say what is missing."""
     try:
-        return bool(draws(name, 1, data_dir))
+        return name not in LAGGED or bool(draws(name, 1, data_dir))
     except datasets.DataUnavailableError as error:
         print(f"skipped {name}: {error}", file=sys.stderr)
         return False

@@ -12,7 +12,7 @@ from .outcome import Outcome
 if TYPE_CHECKING:
     from .results import Unit
 
-WHAT = ("all", "table1", "table2", "figure1", "figure2", "overhead")
+WHAT = ("all", "table1", "table2", "orders", "figure1", "figure2", "overhead")
 DEFAULT_OUT = Path("out")
 
 
@@ -61,7 +61,8 @@ def run(
 
     Parameters
     ----------
-    what : {"all", "table1", "table2", "figure1", "figure2", "overhead"}
+    what : {"all", "table1", "table2", "orders", "figure1", "figure2", "overhead"}
+        ``"orders"``, part of ``"table2"``, is BSDT-Q with shuffled columns and with other starts of Q.
     out : Path
         Folder of ``results.jsonl`` (one line per fit), the tables, the figures and ``report.html``.
     data_dir : Path or None, default=None
@@ -99,7 +100,7 @@ def run(
 
 def _plan(what: str, outcome: Outcome, data_dir: Path | None) -> "dict[str, list[Unit]]":
     """Units of each requested part."""
-    from . import overhead, table1, table2  # noqa: PLC0415
+    from . import orders, overhead, table1, table2  # noqa: PLC0415
 
     settings = outcome.settings
     plan: dict[str, list[Unit]] = {}
@@ -109,6 +110,8 @@ def _plan(what: str, outcome: Outcome, data_dir: Path | None) -> "dict[str, list
         plan["script"] = table2.units(settings["table2"], data_dir, "script")
         plan["clean"] = table2.units(settings["table2"], data_dir, "clean")
         plan["published"] = table2.published_units(settings["table2"], data_dir)
+    if what in ("all", "table2", "orders") and "bsdt_q" in settings["table2"]["models"]:
+        plan["orders"] = orders.units(settings["table2"], data_dir)
     for figure in ("figure1", "figure2"):
         dataset = settings["figures"][figure]["dataset"]
         if what == figure and dataset not in settings["table2"]["datasets"]:
@@ -122,7 +125,7 @@ def _plan(what: str, outcome: Outcome, data_dir: Path | None) -> "dict[str, list
 
 def _write(what: str, outcome: Outcome) -> None:
     """Write tables and figures from the records."""
-    from . import figures, overhead, table1, table2  # noqa: PLC0415
+    from . import figures, orders, overhead, table1, table2  # noqa: PLC0415
 
     settings, records, out = outcome.settings, outcome.records, outcome.out
     tables = outcome.tables
@@ -132,6 +135,8 @@ def _write(what: str, outcome: Outcome) -> None:
         tables["table2"] = table2.table(records["script"], settings["table2"], settings["paper"])
         tables["table2_clean"] = table2.clean_table(records["clean"], settings["table2"])
         tables["published"] = table2.published_table(records["published"], settings["table2"], settings["paper"])
+    if records.get("orders"):
+        tables["table2_orders"] = orders.table(records["orders"], settings["table2"], settings["paper"])
     if records.get("overhead"):
         tables["overhead"] = overhead.table(records["overhead"])
     for name, frame in tables.items():
@@ -159,7 +164,7 @@ def run_from_args(args: argparse.Namespace) -> int:
         return 1
     for remark in outcome.remarks:
         print(f"note: {remark}", file=sys.stderr)
-    for name in ("table1", "table2", "table2_clean", "overhead"):
+    for name in ("table1", "table2", "table2_clean", "table2_orders", "overhead"):
         if name in outcome.tables:
             print(f"{name}\n{outcome.tables[name].to_string(index=False, float_format='{:.4g}'.format)}\n")
     for path in [*(args.out / f"{name}.csv" for name in outcome.tables), *outcome.figures.values()]:

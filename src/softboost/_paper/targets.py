@@ -35,16 +35,24 @@ def check_table1(frame: pd.DataFrame, settings: Settings) -> list[Check]:
     ]
 
 
-def check_table2(frame: pd.DataFrame, settings: Settings, where: str = "Table II") -> list[Check]:
-    """BSDT-Q against the published errors, BSDT and LightGBM; the default against all other models."""
+def check_table2(
+    frame: pd.DataFrame, settings: Settings, where: str = "Table II", orders: pd.DataFrame | None = None
+) -> list[Check]:
+    """BSDT-Q against the published errors, BSDT and LightGBM; the default against all other models.
+
+    With ``orders``, errors with shuffled columns, BSDT-Q must be at or below the published error in both orders.
+    """
     wide = frame.pivot(index="dataset", columns="model", values="mse").loc[list(settings["datasets"])]
     checks = []
     if "paper_mse" in frame:
         paper = frame[frame["model"] == "bsdt_q"].set_index("dataset")["paper_mse"]
-        rounded = wide["bsdt_q"].round(4)  # the paper prints four decimals
-        checks.append(
-            _by_row(f"{where}: BSDT-Q at or below the paper's", wide["bsdt_q"], paper, lambda a, b: a <= b, rounded)
-        )
+        ours, title = wide["bsdt_q"], f"{where}: BSDT-Q at or below the paper's"
+        if orders is not None:
+            both = orders[orders["start"] == "identity"].set_index("dataset")[["given", "shuffled"]].max(axis=1)
+            ours = pd.concat([ours, both]).groupby(level=0, sort=False).max()
+            title += ", with the columns as given and shuffled"
+        # the paper prints four decimals
+        checks.append(_by_row(title, ours, paper, lambda a, b: a <= b, ours.round(4)))
     for other in ("bsdt", "lightgbm"):
         if other in wide:
             label = settings["models"][other]["label"]

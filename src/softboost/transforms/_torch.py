@@ -421,6 +421,7 @@ def rnn(
     **params
         ``windows``, ``rest``, ``weight_decay``, ``learning_rate``, ``n_steps`` and ``batch_size`` of
         :class:`TorchTransform`. Without ``windows``, all columns are taken as the lags of one variable, oldest first.
+        By default ``learning_rate=0.05`` and ``batch_size=256``: the network learns slowly, but its steps are fast.
 
     Examples
     --------
@@ -430,6 +431,7 @@ def rnn(
     >>> transform.apply(theta, np.eye(6)).shape
     (6, 8)
     """
+    params = {"learning_rate": 0.05, "batch_size": 256, **params}
     return TorchTransform(Recurrent("rnn", n_components, n_hidden, n_layers, dropout), **params)
 
 
@@ -447,7 +449,8 @@ def lstm(
     dropout : float, default=0.0
         Share of the state dropped in every training step.
     **params
-        As in :func:`rnn`.
+        ``windows``, ``rest``, ``weight_decay``, ``learning_rate``, ``n_steps`` and ``batch_size`` of
+        :class:`TorchTransform`. Without ``windows``, all columns are taken as the lags of one variable, oldest first.
 
     Examples
     --------
@@ -479,7 +482,8 @@ def cnn(
     dropout : float, default=0.0
         Share of channels dropped in every training step.
     **params
-        As in :func:`rnn`.
+        ``windows``, ``rest``, ``weight_decay``, ``learning_rate``, ``n_steps`` and ``batch_size`` of
+        :class:`TorchTransform`. Without ``windows``, all columns are taken as the lags of one variable, oldest first.
 
     Examples
     --------
