@@ -20,7 +20,7 @@ from helpers import PATIENCE
 from softboost import SoftBoostRegressor
 from softboost.forecast import Differences, Forecaster, _one_pass
 from softboost.forecast._frame_forms import without_pyarrow
-from test_look_ahead import LOCAL, differences
+from test_look_ahead import CUTOFF, LOCAL, N_WINDOWS, H, changed_after, differences, panel
 
 pytest.importorskip("fugue.api", reason="fugue is not installed")
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
@@ -273,6 +273,17 @@ def test_frames_in_memory_are_forecast_by_an_engine(dask_client, monkeypatch):
 )
 def test_backtests_on_an_engine_never_look_ahead(dask_client, monkeypatch, refit, data):
     assert differences(monkeypatch, {**LOCAL, "engine": dask_client}, {"refit": refit}, data) == []
+
+
+def test_backtests_of_frames_of_an_engine_never_look_ahead(dask_client):
+    df, tables = panel(), []
+    for rows in (df, changed_after(df, CUTOFF)):
+        test = Forecaster("MS", H).backtest(dask_frame(rows), n_windows=N_WINDOWS, level=[80])
+        table = to_pandas(test.forecasts)
+        table = table[table["cutoff"] <= CUTOFF].sort_values(["unique_id", "cutoff", "ds"], ignore_index=True)
+        tables.append(table.drop(columns="y"))
+    assert len(tables[0]) == 16
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
 def test_frames_of_an_engine_are_taken(dask_client):
