@@ -20,7 +20,7 @@ STUBGEN = $(BIN)/python -m nanobind.stubgen --quiet --module softboost._core
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test build lint layers format stub bench docs slow lowest newest sanitize fuzz lock audit sbom dist clean
+.PHONY: help run test build lint layers format stub bench docs slow lowest newest sanitize fuzz lock audit audit-online sbom dist clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -98,10 +98,14 @@ lock: ## Resolve the test environment afresh and write constraints/test.txt
 	{ sed -n '/^#/p' constraints/test.txt; \
 	  .venv-lock/bin/python -m pip freeze --all --exclude softboost --exclude pip | sed 's/+cpu$$//'; } > constraints/test.txt.new
 	mv constraints/test.txt.new constraints/test.txt
+	.venv-lock/bin/python constraints/audit.py --write
 	rm -rf .venv-lock
 
+audit: $(VENV)/.test ## Hashes, versions and requirements of the locked packages, without the network
+	$(BIN)/python constraints/audit.py
+
 # Strict: a package that the service does not answer for counts as a failure, not as clean.
-audit: .venv-audit/.made ## Known vulnerabilities of the locked packages; needs the network
+audit-online: .venv-audit/.made ## Known vulnerabilities of the locked packages; needs the network
 	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints/test.txt
 
 sbom: $(VENV)/.test .venv-audit/.made ## Bill of materials of the test environment (CycloneDX) into build/sbom.json
