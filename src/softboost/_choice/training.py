@@ -80,6 +80,12 @@ class TrainingRows:
 
     def constant(self) -> Array:
         """The constant raw prediction that minimises the loss, shape (n_outputs,)."""
+        return self._constant.copy()
+
+    @cached_property
+    def _constant(self) -> Array:
+        if self.loss.scales_with_y and not isinstance(self.loss, SquaredError):
+            return intercepts(self.loss, self.y, self.weight)
         return np.array([self.loss.fit_intercept_only(row, self.weight) for row in self.y])
 
     def flat(self, intercept: Array) -> LinearPath:
