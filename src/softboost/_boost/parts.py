@@ -96,9 +96,12 @@ class DealtParts(Sequence[Part]):
         self.X, self.columns, self.y, self.weight = X, columns, y, weight
         self.raw_prediction = np.array(raw, order="C")
         self.n_threads, self.transform = n_threads, transform
-        first = np.random.default_rng(0).permutation(math.ceil(n / ROWS_TOGETHER)) * ROWS_TOGETHER
-        rows = (first[:, None] + np.arange(ROWS_TOGETHER)).ravel().astype(np.int32)
-        self.rows = np.array_split(rows[rows < n], math.ceil(n / MAX_ROWS_PER_TREE))
+        order = np.random.default_rng(0).permutation(n // ROWS_TOGETHER)
+        self.blocks = np.array_split(order, math.ceil(n / MAX_ROWS_PER_TREE))
+        within = np.arange(ROWS_TOGETHER)
+        self.rows = [(ROWS_TOGETHER * block[:, None] + within).ravel().astype(np.int32) for block in self.blocks]
+        rest = np.arange(n // ROWS_TOGETHER * ROWS_TOGETHER, n, dtype=np.int32)
+        self.rows[-1] = np.concatenate([self.rows[-1], rest])
         self._kept: dict[int, tuple[Any, dict[Any, Any]]] = {}  # bins and settings of the parts used so far
 
     def __len__(self) -> int:
@@ -107,8 +110,12 @@ class DealtParts(Sequence[Part]):
     def __getitem__(self, k: Any) -> Any:
         rows = self.rows[k]
         chosen = np.empty((len(self.columns), len(rows)), dtype=self.X.dtype)
-        for place, column in enumerate(self.columns):
-            np.take(self.X[column], rows, out=chosen[place], mode="clip")
+        whole = self.X.shape[1] // ROWS_TOGETHER * ROWS_TOGETHER
+        n_blocked = ROWS_TOGETHER * len(self.blocks[k])
+        for place, column in enumerate(self.columns):  # whole blocks, which is faster than row by row
+            blocks = self.X[column, :whole].reshape(-1, ROWS_TOGETHER)
+            chosen[place, :n_blocked] = blocks.take(self.blocks[k], axis=0).ravel()
+            chosen[place, n_blocked:] = self.X[column, rows[n_blocked:]]
         weight = None if self.weight is None else self.weight[rows]
         data = TrainingData(chosen, weight, self.n_threads, *self._kept.get(k, (None, {})))
         part = Part(data, self.y[:, rows], self.raw_prediction[:, rows], self.transform)
