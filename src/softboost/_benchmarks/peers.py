@@ -6,18 +6,23 @@ import importlib
 import importlib.metadata
 import importlib.util
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LassoCV, RidgeCV
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 from .task import FloatArray, Task
 
@@ -215,6 +220,39 @@ def _chimeraboost(seed: int, task: Task) -> Any:
     return _load("chimeraboost", "ChimeraBoostRegressor")(thread_count=1, ensemble_n_jobs=1, random_state=seed)
 
 
+def _gaussian_process(seed: int, task: Task) -> Any:
+    kernel = ConstantKernel() * RBF(math.sqrt(task.X_train.shape[1])) + WhiteKernel(0.1)
+    model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
+    return make_pipeline(StandardScaler(), model)
+
+
+def _svr(seed: int, task: Task) -> Any:
+    grid = {"svr__C": [0.3, 3.0, 30.0], "svr__gamma": [0.1 / task.X_train.shape[1], 1.0 / task.X_train.shape[1]]}
+    model = GridSearchCV(make_pipeline(StandardScaler(), SVR()), grid, cv=KFold(5), scoring="neg_mean_squared_error")
+    return TransformedTargetRegressor(model, transformer=StandardScaler())
+
+
+def _ebm(seed: int, task: Task) -> Any:
+    return _load("interpret.glassbox", "ExplainableBoostingRegressor")(n_jobs=1, random_state=seed)
+
+
+class Flaml:
+    """FLAML with ten seconds a fit."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def fit(self, X: FloatArray, y: FloatArray) -> "Flaml":
+        """Search for ten seconds."""
+        self.model_ = _load("flaml", "AutoML")()
+        self.model_.fit(X, y, task="regression", time_budget=10, metric="mse", n_jobs=1, verbose=0, seed=self.seed)
+        return self
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Predict with the best model."""
+        return np.asarray(self.model_.predict(X), dtype=np.float64)
+
+
 _ROWS = (
     Peer("naive", lambda seed, task: NaiveRegressor(task.naive_column or 0), about="last value"),
     Peer("mean", lambda seed, task: DummyRegressor(), about="mean of the training targets"),
@@ -235,6 +273,8 @@ _ROWS = (
         lambda seed, task: ExtraTreesRegressor(300, random_state=seed, n_jobs=1),
         about="300 trees",
     ),
+    Peer("gaussian_process", _gaussian_process, about="radial basis and noise, marginal likelihood"),
+    Peer("svr", _svr, about="standardised, 5 folds over 6 settings"),
     Peer("chimeraboost", _chimeraboost, "chimeraboost", "chimeraboost", about="defaults"),
     Peer(
         "lightgbm_tuned",
@@ -246,6 +286,8 @@ _ROWS = (
     ),
     Peer("perpetual", _perpetual, "perpetual", "perpetual", slow=True, about="budget 1"),
     Peer("catboost", _catboost, "catboost", "catboost", slow=True, about="defaults"),
+    Peer("ebm", _ebm, "interpret-core", "interpret", slow=True, about="explainable boosting machine, defaults"),
+    Peer("flaml", lambda seed, task: Flaml(seed), "flaml", "flaml", slow=True, about="ten seconds a fit"),
     Peer(
         SUBJECT,
         lambda seed, task: _load("softboost", "SoftBoostRegressor")(),
