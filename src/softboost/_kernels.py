@@ -432,7 +432,7 @@ def smoothing_bank(
     columns: bool,
     n_threads: int,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Forecasts of a bank of exponential smoothers from several origins of every series; see ``smoothing.hpp``.
+    """Forecasts of a bank of smoothers and autoregressions from several origins of every series; see ``smoothing.hpp``.
 
     Series i is ``y[indptr[i]:indptr[i + 1]]``, NaN where a value is missing. Its o-th origin has not seen the last
     ``first[i] + o * stride`` values. Returns forecasts (n_series, n_origins, h), units and whether they are those of
