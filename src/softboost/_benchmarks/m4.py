@@ -232,7 +232,7 @@ def run(
     rows: list[dict[str, Any]] = []
     totals: dict[str, list[tuple[int, float, float, float, float]]] = {}
     for name in tqdm(names, unit="frequency", file=sys.stderr):
-        source = {"data_dir": data_dir, "competition": competition, "held_back": held_back}
+        source: dict[str, Any] = {"data_dir": data_dir, "competition": competition, "held_back": held_back}
         part = read(name, limit=limit, **source)
         judge = Judge(part.history, part.actual, part.frequency.period)
         if limit is None and not held_back:
@@ -337,18 +337,13 @@ def run_from_args(args: argparse.Namespace) -> int:
     """Run with parsed options; the exit status."""
     known = list(COMPETITIONS[args.competition])
     names = known if "all" in args.freq else args.freq
-    options: dict[str, Any] = {
-        "peers": args.peers,
-        "limit": args.limit,
-        "held_back": args.held_back,
-        "n_jobs": args.n_jobs,
-    }
+    options = ("competition", "peers", "limit", "held_back", "n_jobs", "verbose")
     try:
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"--freq {unknown[0]}: {args.competition} has {', '.join(known)}")
         if args.limit is not None and args.limit < 2:
             raise ValueError(f"--limit must be at least 2, got {args.limit}")
-        table = run(names, args.data_dir, args.out, **options)
+        table = run(names, args.data_dir, args.out, **{name: getattr(args, name) for name in options})
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

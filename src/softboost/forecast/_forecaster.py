@@ -56,9 +56,9 @@ FEW_ROUNDS: dict[str, Any] = {
 class Forecaster(BaseEstimator):
     """Forecaster of one or many time series.
 
-    By default, four candidates are compared at past origins and combined: a bank of smoothers and autoregressions, a correction
-    of the bank that is learned from all series, and regressions on lags for each series and for all series. If a
-    parameter of the regressions is set (``model``, ``lags``, ``lag_transforms``, ``date_features``,
+    By default, four candidates are compared at past origins and combined: a bank of smoothers and autoregressions, a
+    correction of the bank that is learned from all series, and regressions on lags for each series and for all series.
+    If a parameter of the regressions is set (``model``, ``lags``, ``lag_transforms``, ``date_features``,
     ``target_transforms``, ``scope``, ``strategy="direct"``), only the regressions are used, unless ``candidates`` is
     set.
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 ENOUGH = 20  # number of errors from which a series uses its own errors only
-POOLED = 2000  # number of windows that are pooled over series, the latest ones; older ones tend to have larger errors
+LATEST = 2000  # windows, counted over series, that show whether errors have grown lately
 LEAST_VALUES = 3  # values from which the changes of a series are known
 LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
 
@@ -103,7 +103,8 @@ class Pool:
 def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0) -> Pool | None:
     """Pool errors (n_series, n_windows, h), divided by the scale of their series; None for a single series.
 
-    Windows are in the order of time.
+    Windows are in the order of time. Widths cover all of them, and the latest ones by themselves: errors of a panel
+    rise and fall together.
     """
     if len(errors) < 2:
         return None
@@ -111,9 +112,10 @@ def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: 
     relative = (errors / _floored(errors, scales, floor)[:, None, None]) ** 2
     typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
     judging, _ = _blended(errors, scales, typical, floor, overlap)
-    n_latest = max(int(np.ceil(overlap)), -(-POOLED // len(errors)))
-    scores = (errors / judging[:, :, None])[:, -n_latest:].reshape(-1, errors.shape[2])
-    return Pool(conformal_widths(scores, levels), typical, floor)
+    n_latest = max(int(np.ceil(overlap)), -(-LATEST // len(errors)))
+    scores = errors / judging[:, :, None]
+    widths = [conformal_widths(part.reshape(-1, errors.shape[2]), levels) for part in (scores, scores[:, -n_latest:])]
+    return Pool(np.maximum(*widths), typical, floor)
 
 
 def panel_widths(
