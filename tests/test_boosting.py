@@ -156,6 +156,16 @@ def test_rows_beyond_one_part_are_dealt_out_and_all_are_learned(monkeypatch):
     assert not np.array_equal(whole.outputs(X), dealt.outputs(X))
 
 
+def test_parts_of_several_outputs_serve_any_loss(monkeypatch):
+    monkeypatch.setattr(parts, "MAX_ROWS_PER_TREE", 100)
+    X, y = arrays(300)
+    settings = {"n_estimators": 12, "learning_rate": 0.3, "depth": 2, "feature_transform": None, "leaves": "linear"}
+    model = SoftBoostRegressor(**settings, gates="greedy", init="constant", loss="huber")
+    both = np.column_stack([y[0], -y[0]])
+    predicted = model.fit(X.T, both).predict(X.T)
+    assert np.mean((predicted - both) ** 2) < 0.3 * np.var(y)
+
+
 @pytest.mark.parametrize("transform", [None, Linear(2, "supervised")], ids=["none", "linear"])
 def test_parts_hold_every_row_once_and_its_prediction(monkeypatch, transform):
     monkeypatch.setattr(parts, "MAX_ROWS_PER_TREE", 70)

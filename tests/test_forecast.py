@@ -337,7 +337,7 @@ def test_not_a_frame_is_refused():
         ({"gaps": "zero"}, "gaps='zero' is not valid"),
         ({"lags": []}, "are all empty; set at least one"),
         ({"static_features": ["size"]}, "static_features contains 'size', which is not a column of df"),
-        ({"engine": "dask", "scope": "global"}, "scope='global' pools all series"),
+        ({"engine": "dask", "scope": "global"}, "scope='global' fits one model, which engines do not distribute"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

@@ -118,7 +118,7 @@ class DealtParts(Sequence[Part]):
             chosen[place, n_blocked:] = self.X[column, rows[n_blocked:]]
         weight = None if self.weight is None else self.weight[rows]
         data = TrainingData(chosen, weight, self.n_threads, *self._kept.get(k, (None, {})))
-        part = Part(data, self.y[:, rows], self.raw_prediction[:, rows], self.transform)
+        part = Part(data, self.y.take(rows, axis=1), self.raw_prediction.take(rows, axis=1), self.transform)
         part.index = k
         return part
 

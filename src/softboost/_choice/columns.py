@@ -19,6 +19,7 @@ __all__ = ["All", "Columns", "Needed", "Screened"]
 Array = NDArray[Any]
 Effects = Callable[[str], "Array | None"]
 MAX_NEEDED_ROWS = 20_000
+FEW_ROWS = 500  # up to which columns are ranked even if all are kept
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class All:
 class Screened(All):
     """The ``max(least, n / rows_per_column)`` columns with the largest effects in a pilot run.
 
-    ``ranked`` orders the columns by their effects even if all are kept, because trees with leaves of a few rows find
-    many equally good splits and use the first.
+    Trees use the first of several equally good splits. Such splits are common if rows are few or leaves hold a few
+    rows only (``ranked``). The columns are then ordered by their effects even if all are kept, so that the order of
+    the columns in the data does not matter.
     """
 
     least: int
@@ -56,7 +58,7 @@ class Screened(All):
     def select(self, rows: TrainingRows, recipe: Recipe, effects: Effects) -> Array:
         n_features = rows.X.shape[0]
         keep = max(self.least, int(np.ceil(rows.data.total_weight / self.rows_per_column)))
-        if keep >= n_features and not self.ranked:
+        if keep >= n_features and not self.ranked and rows.data.total_weight > FEW_ROWS:
             return super().select(rows, recipe, effects)
         ranking, paired = rows.rankings
         if recipe.transform is not None:  # a direction is not a product

@@ -165,7 +165,9 @@ def learn_transform(data: Data, progress: Callable[[str], None]) -> SoftBoostReg
     """Fit a model with one learned direction (the paper's Q), which every boosting round updates."""
     progress(f"{data.title}: learned features")
     transform = Linear(n_components=1, init="supervised", group_lasso=0.2)
-    model = SoftBoostRegressor(feature_transform=transform, init="constant")
+    model = SoftBoostRegressor(
+        8, 0.5, 1, feature_transform=transform, leaves="linear", gates="greedy", init="constant", ridge=1.0
+    )
     return model.fit(data.task.X_train, data.task.y_train)
 
 

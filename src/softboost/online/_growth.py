@@ -13,7 +13,6 @@ from softboost._boost.boosting import Boosted, Part, Recipe, run_rounds
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import Fitted, TrainingData
 from softboost._boost.soft_tree import SoftTree, flattened
-from softboost._choice.candidates import FLEXIBLE
 from softboost.losses import Loss, SquaredError
 
 from ._parts import RecentRows, RunningUnits, SoftTrees
@@ -28,8 +27,8 @@ LIFE = 64  # rows after which a new sample is drawn; binning a sample costs as m
 
 
 def make_learner(depth: int, n_extra_columns: int) -> GreedyTrees:
-    """The weak learner of a stream's trees: that of the trees of SoftBoostRegressor, at a fixed depth."""
-    return replace(FLEXIBLE, depth=depth, shallower=False, n_extra_columns=n_extra_columns)
+    """The weak learner of a stream's trees: that of SoftBoostRegressor, with the ridge that suits few rows."""
+    return GreedyTrees(depth, shallower=False, n_extra_columns=n_extra_columns, detrended_candidate=True)
 
 
 def training_data(Z: Array, weight: Array) -> TrainingData:
