@@ -78,7 +78,7 @@ def _trees(n_rows: int, n_threads: int) -> SoftBoostRegressor:
     depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
     rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
     return SoftBoostRegressor(
-        n_estimators=rounds, learning_rate=0.1, depth=depth,
+        n_estimators=rounds, learning_rate=0.1 if n_rows < 50_000 else 0.2, depth=depth,
         loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
         random_state=0, n_jobs=n_threads,
     )  # fmt: skip
