@@ -19,7 +19,7 @@ __all__ = ["All", "Columns", "Needed", "Screened"]
 Array = NDArray[Any]
 Effects = Callable[[str], "Array | None"]
 MAX_NEEDED_ROWS = 20_000
-FEW_ROWS = 500  # up to which columns are ranked even if all are kept
+FEW_ROWS = 40  # up to which columns are ranked even if all are kept
 
 
 @dataclass(frozen=True)
