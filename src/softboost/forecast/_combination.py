@@ -34,6 +34,7 @@ MAX_POOLED_ROWS = 60_000  # approximate number of training rows of a global regr
 EARNS = 0.01  # required gain of an expensive candidate, for each power of ten of the number of series
 WINDOWS, FEW_WINDOWS = 40, 8  # origins per series for the calibration of intervals; fewer if there are many series
 MANY_SERIES = 500
+KEPT_HISTORY = 0.5  # part of a series before an origin that intervals are calibrated at: less history, larger errors
 ENOUGH_FOR_RANGE = 10  # values from which the range of a series is known
 KEEPS = 0.2  # part of its rows that an evaluated regression may not have seen without a refit
 
@@ -206,7 +207,9 @@ class Combination:
         actual, _ = _ahead(panel, back, h)
         ratio = self.ratio[np.minimum(np.arange(h), len(self.ratio) - 1)]
         errors = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None] * ratio
-        errors[panel.sizes[:, None] - back < LEAST_BEFORE] = np.nan
+        n_before = panel.sizes[:, None] - back
+        short = (n_before < KEPT_HISTORY * panel.sizes[:, None]) & (back > h)  # but for the latest origin
+        errors[(n_before < LEAST_BEFORE) | short] = np.nan
         errors = errors[:, ::-1]  # in the order of time
         now = self.smoothing.outlook(panel, 1)
         logs, n_known = now.logs[:, 0], panel.n_known
