@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import softboost
 from softboost.forecast import Forecaster, Log
 from softboost.forecast._evidence import Judged, climb, own_weights, relative_error
-from softboost.forecast._intervals import check_levels
+from softboost.forecast._intervals import check_levels, pool_errors
 from softboost.forecast._panel import Panel
 
 BANK = ["smoothing"]
@@ -300,6 +300,13 @@ def test_intervals_are_calibrated_at_origins_with_half_of_the_history():
     n_before = np.array([[40], [4]]) - 3 - np.arange(errors.shape[1])[::-1]
     assert_array_equal(~np.isnan(errors[0]), n_before[0] >= 20)
     assert np.isnan(errors[1]).all()  # one value before its latest origin is too little
+
+
+def test_intervals_of_a_panel_cover_its_latest_errors():
+    errors = np.random.default_rng(0).normal(size=(2500, 8, 1))
+    calm, rough = (pool_errors(errors * size, np.ones(2500), [90]).widths for size in (1, [[1]] * 7 + [[3]]))
+    assert_allclose(calm, 1.645, rtol=0.05)
+    assert rough > 1.8 * calm  # an eighth of all errors, but all of the latest ones
 
 
 def test_longer_horizons_than_fitted_are_forecast():
