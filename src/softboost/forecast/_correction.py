@@ -6,6 +6,7 @@ in the same units, so that trees with vector leaves model all steps and series.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +18,11 @@ from softboost.losses import Huber
 from ._panel import Array, Future, Panel
 from ._smoothing import Outlook
 
-__all__ = ["Correction", "Ridge", "fit_correction", "inputs", "targets"]
+__all__ = ["FEW_ROWS", "KINDS", "LEAST_KNOWN", "Correction", "Ridge", "fit_correction", "inputs", "targets"]
 
 LARGEST = 15.0  # limit of the target, in units
 LEAST_KNOWN = 7  # values before an origin that is used for training
-KINDS = ("linear", "trees")
+FEW_ROWS = 50_000  # with fewer training rows, origins of all phases of the stride are used
 
 
 @dataclass(frozen=True)
@@ -66,22 +67,22 @@ def targets(outlook: Outlook, actual: Array) -> Array:
 
 
 def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
-    """Fit a linear or tree-based correction to rows of :func:`inputs` and :func:`targets`."""
+    """Fit a correction of one of ``KINDS`` to rows of :func:`inputs` and :func:`targets`."""
     y = np.ascontiguousarray(y, dtype=np.float32)
-    if kind == "linear":
-        return Correction(Ridge.fit(X, y), y.shape[1])
-    return Correction(_trees(len(X), n_threads).fit(X, y if y.shape[1] > 1 else y[:, 0]), y.shape[1])
+    return Correction(KINDS[kind].fit(X, y, n_threads), y.shape[1])
 
 
-def _trees(n_rows: int, n_threads: int) -> SoftBoostRegressor:
+def _fit_trees(X: Array, y: Array, n_threads: int) -> SoftBoostRegressor:
     """Boosted trees whose size grows with the number of training rows."""
+    n_rows = len(X)
     depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
     rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
-    return SoftBoostRegressor(
+    trees = SoftBoostRegressor(
         n_estimators=rounds, learning_rate=0.1 if n_rows < 50_000 else 0.2, depth=depth,
         loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
         random_state=0, n_jobs=n_threads,
     )  # fmt: skip
+    return trees.fit(X, y if y.shape[1] > 1 else y[:, 0])
 
 
 @dataclass(frozen=True)
@@ -127,3 +128,28 @@ class Ridge:
         Z = self._standardised(np.asarray(X, dtype=np.float64), self.mean, self.scale)
         # not by BLAS, whose sums depend on how many rows there are: a row has one answer wherever it stands
         return np.einsum("ij,jk->ik", Z, self.coefficients) + self.intercept
+
+
+# -- the kinds of corrections: a table with one row each -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One row of the table.
+
+    Attributes
+    ----------
+    fit : callable
+        ``(X, y, n_threads) -> model`` with ``predict``.
+    most_rows : float
+        Number of training rows up to which this kind competes.
+    """
+
+    fit: Callable[[Array, Array, int], Any]
+    most_rows: float = np.inf
+
+
+KINDS = {
+    "linear": Kind(lambda X, y, n_threads: Ridge.fit(X, y), most_rows=FEW_ROWS),
+    "trees": Kind(_fit_trees),
+}

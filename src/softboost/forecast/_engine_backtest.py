@@ -16,7 +16,7 @@ from ._frame import LongFrame, add_columns, clock, read_long
 from ._frame_forms import Names
 from ._one_pass import LEAST_PARTS, ROWS_PER_PART, Record, gather_sample, learn_record, plain_rows
 from ._panel import Array, Panel
-from ._rivals import rival_forecasts, step_sizes
+from ._rivals import RIVALS, rival_forecasts, rivals_of, step_sizes
 from ._rolling import MIN_HISTORY, moments, origins_at, roll
 from ._sample import names_of, read_sample, readable
 from ._smoothing import Smoothing
@@ -57,7 +57,7 @@ class EngineBacktest:
         source = engine_frame(self.forecasts)
         assert source is not None
         id_, _, target, model = self.names
-        models = [model, *(name for name in ("naive", "seasonal_naive", "smoothing") if name in source.columns)]
+        models = [model, *(name for name in RIVALS if name in source.columns)]
         empty = _error_sums(_nothing([id_], [target, SCALE, *models]), id_, target, models)
         parts = pd.concat(source.gather(partial(_error_sums, id_=id_, target=target, models=models), empty))
         each = parts.groupby(["model", "id"]).sum().reset_index()
@@ -228,9 +228,8 @@ def _empty(rolling: Rolling, rows: pd.DataFrame, names: Names) -> pd.DataFrame:
     """No rows, with the columns of a back-test."""
     record = rolling.blocks[0][0]
     model = record.model
-    season = ["seasonal_naive"] if model.season_length_ > 1 else []
     bounds = [f"{model._name}-{side}-{v:g}" for side, order in (("lo", -1), ("hi", 1)) for v in record.levels[::order]]
     some = rows[[names.id, names.time, names.target]].iloc[:0].assign(cutoff=rows[names.time].iloc[:0])
-    new = [model._name, *bounds, "naive", *season, "smoothing", SCALE]
+    new = [model._name, *bounds, *rivals_of(model.season_length_), SCALE]
     out: pd.DataFrame = add_columns(some, {name: np.empty(0) for name in new})
     return out

@@ -20,8 +20,9 @@ from softboost._regressor import SoftBoostRegressor
 from softboost._runtime.progress import Progress
 
 from ._backtest import Backtest
+from ._candidates import CANDIDATES, REGRESSIONS, rows_of
 from ._choose import candidate_transforms, choose, few_transforms
-from ._combination import CANDIDATES, Combination, ForecastChoice, Plan, combine
+from ._combination import Combination, ForecastChoice, combine
 from ._distributed import as_local, fit_on_engine, roll_on_engine, run_on_engine
 from ._engine_backtest import backtest_on_engine
 from ._engines import engine_frame
@@ -31,6 +32,7 @@ from ._fitted import FitMany, Fitted
 from ._frame import LongFrame, add_columns, concatenate, infer_freq, read_future, read_long, take
 from ._frame_forms import Names, as_long, long_with_freq
 from ._intervals import Pool, check_levels
+from ._judging import Plan
 from ._learned import STRATEGIES, Learned, Settings
 from ._one_pass import forecast_frame, forecast_on_engine
 from ._panel import Array, Panel
@@ -540,7 +542,7 @@ class Forecaster(BaseEstimator):
             if isinstance(self.candidates, str) or not len(self.candidates):
                 raise ValueError(f"candidates must be a list of names, got {self.candidates!r}; e.g. ['smoothing']")
             for name in self.candidates:
-                check_choice("candidates", name, list(CANDIDATES))
+                check_choice("candidates", name, [row.name for row in CANDIDATES])
         if self.engine is not None and self.scope == "global":
             raise ValueError("scope='global' fits one model, which engines do not distribute; use engine=None")
         if self.model is not None and not (hasattr(self.model, "fit") and hasattr(self.model, "get_params")):
@@ -587,21 +589,20 @@ class Forecaster(BaseEstimator):
 
     def _open_candidates(self) -> tuple[str, ...]:
         """Candidates allowed by the settings."""
-        scopes = ("local", "global") if self.scope is None else (self.scope,)
+        scopes = REGRESSIONS if self.scope is None else (self.scope,)
         if self.candidates is not None:
-            return tuple(
-                c for c in CANDIDATES if c in self.candidates and (c in scopes or c not in ("local", "global"))
-            )
+            fitting = [row for row in rows_of(self.candidates) if not row.regression or row.name in scopes]
+            return tuple(row.name for row in fitting)
         stated = (self.model, self.lags, self.lag_transforms, self.date_features, self.scope)
         recursive = self.strategy == "recursive"
         if any(v is not None for v in stated) or self.target_transforms != AUTO or not recursive:
             return scopes
-        return tuple(CANDIDATES)
+        return tuple(row.name for row in CANDIDATES)
 
     @property
     def _combines(self) -> bool:
         """Whether candidates are combined; among regressions alone, one is selected."""
-        return not set(self.candidates_) <= {"local", "global"} or (
+        return not set(self.candidates_) <= set(REGRESSIONS) or (
             self.candidates is not None and len(self.candidates_) > 1
         )
 

@@ -21,7 +21,7 @@ import utilsforecast.processing as ufp
 
 from softboost._runtime.progress import Progress
 
-from ._combination import Combination, Judges, extend, learn
+from ._combination import Combination, extend, learn
 from ._correction import Correction
 from ._engines import AHEAD, EngineFrame, engine_frame, packed, unpacked
 from ._fitted import Fitted
@@ -35,6 +35,7 @@ from ._frame import (
 )
 from ._frame_forms import Names, long_with_freq, without_pyarrow
 from ._intervals import Pool
+from ._judging import Judges
 from ._panel import Array, Panel
 from ._rolling import Scores, calibration_origins, calibration_scores, roll
 from ._sample import largest_key, names_of, parts_of, read_sample, readable, rows_up_to, sketch

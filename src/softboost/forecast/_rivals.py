@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ._fallback import naive
@@ -9,7 +11,19 @@ from ._panel import Array, Panel
 from ._rolling import MIN_HISTORY
 from ._smoothing import Smoothing
 
-__all__ = ["rival_forecasts", "step_sizes"]
+__all__ = ["RIVALS", "rival_forecasts", "rivals_of", "step_sizes"]
+
+# The rivals: name, and forecasts after some histories (histories, h, season, bank) -> (n_series, h).
+RIVALS: dict[str, Callable[[Panel, int, int, Smoothing], Array]] = {
+    "naive": lambda history, h, season, bank: naive(history, 1, h),
+    "seasonal_naive": lambda history, h, season, bank: naive(history, season, h),
+    "smoothing": lambda history, h, season, bank: bank.outlook(history, h).forecast[:, 0],
+}
+
+
+def rivals_of(season: int) -> list[str]:
+    """Names of the rivals of series with a season of this length; 1 is none."""
+    return [name for name in RIVALS if season > 1 or name != "seasonal_naive"]
 
 
 def rival_forecasts(panel: Panel, back: Array, h: int, season: int, smoothing: Smoothing) -> dict[str, Array]:
@@ -18,17 +32,14 @@ def rival_forecasts(panel: Panel, back: Array, h: int, season: int, smoothing: S
     The rivals are the last value, the last season (if there is one) and the smoothing bank. A forecast is NaN where a
     series has fewer than two rows before the origin, or has ended.
     """
-    names = ["naive", *(["seasonal_naive"] if season > 1 else []), "smoothing"]
-    out = {name: np.full((*back.shape, h), np.nan) for name in names}
+    out = {name: np.full((*back.shape, h), np.nan) for name in rivals_of(season)}
     for w, rows_after in enumerate(back.T):
         chosen = np.flatnonzero((panel.sizes - rows_after >= MIN_HISTORY) & (rows_after > 0))
         if not len(chosen):
             continue
         history = panel.take(chosen).cut(rows_after[chosen])
-        out["naive"][chosen, w] = naive(history, 1, h)
-        if season > 1:
-            out["seasonal_naive"][chosen, w] = naive(history, season, h)
-        out["smoothing"][chosen, w] = smoothing.outlook(history, h).forecast[:, 0]
+        for name, forecasts in out.items():
+            forecasts[chosen, w] = RIVALS[name](history, h, season, smoothing)
     return out
 
 

@@ -15,6 +15,7 @@ from softboost._file.values import Codec, Fields, ModelFileError, register
 from softboost._regressor import SoftBoostRegressor
 
 from . import lag_transforms, target_transforms
+from ._candidates import REGRESSIONS
 from ._combination import Combination, ForecastChoice
 from ._features import Features
 from ._fitted import Fitted
@@ -200,7 +201,7 @@ def _restore(forecaster: Forecaster, f: Fields) -> None:
         raise f.error("date_features require dates, but times are integers")
     forecaster._choose_candidates(frame)
     if "combination" not in f.values:  # regressions alone, as in files before candidates were combined
-        forecaster.candidates_ = ("local", "global")
+        forecaster.candidates_ = REGRESSIONS
     if forecaster._combines:
         combination = unpack_combination(forecaster, frame, f)
         fitted: Fitted | Combination = combination

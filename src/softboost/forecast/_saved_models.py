@@ -10,7 +10,8 @@ from softboost._file.codecs.settings import conforms
 from softboost._file.values import Fields
 from softboost._regressor import SoftBoostRegressor
 
-from ._combination import CANDIDATES, Combination, ForecastChoice
+from ._candidates import BANK, CANDIDATES, REGRESSIONS
+from ._combination import Combination, ForecastChoice
 from ._correction import KINDS, Correction, Ridge
 from ._fallback import too_short
 from ._features import Features
@@ -35,7 +36,7 @@ __all__ = [
 MAX_STEPS = 100_000  # limits the work that a file can cause
 MAX_SEASON, MAX_SEASONS = 100_000, 8
 LARGEST = 1e150  # squares stay finite
-MEMBERS = ("smoothing", *KINDS, "local", "global")
+MEMBERS = [member for row in CANDIDATES for member in row.members]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -221,10 +222,10 @@ def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combinat
     seasons, members = inner.take("seasons", list), inner.take("members", list)
     if not conforms(seasons, list[int]) or len(seasons) > MAX_SEASONS or not all(2 <= m <= MAX_SEASON for m in seasons):
         raise inner.error(f"seasons must be at most {MAX_SEASONS} integers from 2 to {MAX_SEASON:,}")
-    if not conforms(members, list[str]) or members[:1] != ["smoothing"] or len(set(members)) != len(members):
+    if not conforms(members, list[str]) or members[:1] != [BANK] or len(set(members)) != len(members):
         raise inner.error("members must be distinct names, the first of which is smoothing")
     if not set(members) <= set(MEMBERS):
-        raise inner.error(f"members contains a name that is not in {list(MEMBERS)}")
+        raise inner.error(f"members contains a name that is not in {MEMBERS}")
     smoothing = Smoothing(tuple(seasons), forecaster._n_threads())
     weights = _weights(inner, "weights", (n_series, len(members)))
     typical = _weights(inner, "typical", (len(members),))
@@ -233,7 +234,7 @@ def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combinat
         raise inner.error("ratio must be positive")
     choice = _unpack_choice(inner)
     corrections, regressions = inner.take("corrections", dict), inner.take("regressions", dict)
-    if set(corrections) != set(members) & set(KINDS) or set(regressions) != set(members) & {"local", "global"}:
+    if set(corrections) != set(members) & set(KINDS) or set(regressions) != set(members) & set(REGRESSIONS):
         raise inner.error("corrections and regressions must match members")
     n_columns = _n_columns(smoothing, frame, h) if corrections else 0
     corrected = {k: Correction(_unpack_correction(inner, v, n_columns, h), h) for k, v in corrections.items()}
@@ -280,9 +281,9 @@ def _unpack_correction(f: Fields, state: Any, n_columns: int, h: int) -> Any:
 def _unpack_choice(f: Fields) -> ForecastChoice:
     inner = f.inner(f.take("choice", dict), "choice")
     weights, errors = inner.take("weights", dict), inner.take("errors", dict)
-    if not (conforms(weights, dict[str, float]) and conforms(errors, dict[str, float])) or not set(weights) <= set(
-        CANDIDATES
-    ):
+    if not (conforms(weights, dict[str, float]) and conforms(errors, dict[str, float])) or not set(weights) <= {
+        row.name for row in CANDIDATES
+    }:
         raise inner.error("weights and errors must map names to numbers")
     counts = inner.integer("n_series", 0, 2**53), inner.integer("n_origins", 0, 2**53)
     inner.done()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from softboost.forecast import Forecaster
+from softboost.forecast._candidates import label
 from softboost.forecast._combination import Combination
 from softboost.forecast._fitted import Fitted
 from softboost.forecast._frame import LongFrame, join_future, read_future
@@ -132,7 +133,7 @@ def candidate_shares(model: Any) -> pd.DataFrame:
     fitted, ids = model.fitted_, model.frame_.id_list()
     if not isinstance(fitted, Combination):
         return pd.DataFrame({str(model.scope_): np.ones(len(ids))}, index=ids)
-    return pd.DataFrame(fitted.weights, index=ids, columns=[_label(m) for m in fitted.members])
+    return pd.DataFrame(fitted.weights, index=ids, columns=[label(m) for m in fitted.members])
 
 
 def candidate_forecasts(model: Forecaster, h: int | None = None, X_df: Any = None) -> pd.DataFrame:
@@ -170,7 +171,7 @@ def candidate_forecasts(model: Forecaster, h: int | None = None, X_df: Any = Non
     everyone = np.arange(panel.n_series)
     if isinstance(fitted, Combination):
         forecasts, weights = fitted.by_member(panel, everyone, known)
-        names = [_label(member) for member in fitted.members]
+        names = [label(member) for member in fitted.members]
     else:
         forecasts, weights = [fitted.predict(panel, everyone, known)], np.ones((panel.n_series, 1))
         names = [str(model.scope_)]
@@ -185,10 +186,6 @@ def candidate_forecasts(model: Forecaster, h: int | None = None, X_df: Any = Non
     ]
     step = np.tile(np.arange(steps), panel.n_series)
     return pd.concat([part[step < h] for part in parts], ignore_index=True)
-
-
-def _label(member: str) -> str:
-    return f"correction ({member})" if member in ("linear", "trees") else member
 
 
 # -- Shapley values of one forecast ------------------------------------------------------------------------------------

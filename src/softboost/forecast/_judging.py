@@ -1,0 +1,247 @@
+"""How each kind of candidate is judged at past origins, and joins the mixture if its errors justify it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._correction import KINDS, Correction, fit_correction
+from ._evidence import Judged, climb, relative_error
+from ._fitted import Fitted
+from ._origins import LEAST_BEFORE, Judging, Origins
+from ._panel import Array, Future, Panel
+from ._smoothing import Outlook, Smoothing
+
+__all__ = [
+    "Judges",
+    "Ladder",
+    "Plan",
+    "Trial",
+    "bank_alone",
+    "forecast_everyone",
+    "judge_correction",
+    "judge_regression",
+]
+
+SAMPLE = 12, 64  # number of series on which an expensive candidate is first evaluated, at least and at most
+MAX_POOLED_ROWS = 60_000  # approximate number of training rows of a global regression
+EARNS = 0.01  # required gain of an expensive candidate, for each power of ten of the number of series
+KEEPS = 0.2  # part of its rows that an evaluated regression may not have seen without a refit
+
+FitRegression = Callable[[str, Any, Panel, int], Fitted]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a combination.
+
+    Attributes
+    ----------
+    candidates : tuple of str
+        Names of the candidates that compete.
+    h : int
+    smoothing : Smoothing
+    transforms : callable
+        Target transforms to compare for a regression: ``(scope, training rows, panel) -> list``.
+    regression : callable
+        Fits a regression: ``(scope, transforms, panel, h) -> Fitted``.
+    """
+
+    candidates: tuple[str, ...]
+    h: int
+    smoothing: Smoothing
+    transforms: Callable[[str, Panel, Panel], list[Any]]
+    regression: FitRegression
+
+
+@dataclass
+class Ladder:
+    """The current mixture, and the forecasts of its members at the judged origins.
+
+    Attributes
+    ----------
+    judged : Judged
+    members : list of str
+        In the order in which they joined; the bank is first.
+    forecasts : list of ndarray of shape (n_series, n_origins, h)
+    weights : ndarray of shape (n_members,)
+    """
+
+    judged: Judged
+    members: list[str]
+    forecasts: list[Array]
+    weights: Array
+
+    @property
+    def current(self) -> Array:
+        """Forecasts of the mixture."""
+        return np.asarray(sum(w * f for w, f in zip(self.weights, self.forecasts, strict=True)))
+
+    def join(self, member: str, forecast: Array, share: float) -> None:
+        """Add a member, which takes its share from all others. Where it gives no forecast, the mixture stays."""
+        self.forecasts.append(np.where(np.isnan(forecast), self.current, forecast))
+        self.members.append(member)
+        self.weights = np.append(self.weights * (1 - share), share)
+
+
+@dataclass(frozen=True)
+class Judges:
+    """The models that were judged on a panel, which are used to weight further series in the same way.
+
+    Attributes
+    ----------
+    judging : Judging
+    shares : dict of str to float
+        Share of each member when it joined, in that order.
+    corrections : dict of str to Correction
+        Fitted to the origins before the judged ones.
+    pooled : dict of str to Fitted
+        Global regressions, fitted to the rows before the judged origins.
+    transforms : dict of str to Chain
+        Target transforms of each regression, by scope.
+    """
+
+    judging: Judging
+    shares: dict[str, float] = field(default_factory=dict)
+    corrections: dict[str, Correction] = field(default_factory=dict)
+    pooled: dict[str, Fitted] = field(default_factory=dict)
+    transforms: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Trial:
+    """A combination in the making: candidates are judged one after the other and join the mixture.
+
+    Attributes
+    ----------
+    plan : Plan
+    panel : Panel
+    origins : Origins
+    ladder : Ladder
+    judges : Judges
+    regressions : dict of str to Fitted
+        Regressions that joined, fitted to all rows.
+    """
+
+    plan: Plan
+    panel: Panel
+    origins: Origins
+    ladder: Ladder
+    judges: Judges
+    regressions: dict[str, Fitted] = field(default_factory=dict)
+
+    def admit(self, member: str, forecast: Array) -> bool:
+        """Let a member join with the share that its forecasts at the judged origins justify; False if it is zero."""
+        share = climb(self.ladder.judged, self.ladder.current, forecast)
+        if share > 0:
+            self.ladder.join(member, forecast, share)
+            self.judges.shares[member] = share
+        return share > 0
+
+
+def bank_alone(origins: Origins, name: str) -> Ladder:
+    """The ladder with the bank as its only member."""
+    bank = origins.judged(origins.outlook.forecast)
+    judged = Judged(origins.judged(origins.actual), origins.judged(_unit_of_y(origins.outlook)), origins.per_block)
+    return Ladder(judged, [name], [bank], np.ones(1))
+
+
+def judge_correction(kind: str, trial: Trial) -> None:
+    """Fit a correction to earlier origins and let it join with the share that its errors justify."""
+    X, y = trial.origins.rows(trial.origins.first_learned)
+    if not 2 <= len(X) <= KINDS[kind].most_rows:
+        return
+    correction = fit_correction(kind, X, y, trial.plan.smoothing.n_threads)
+    if trial.admit(kind, trial.origins.corrected(correction)):
+        trial.judges.corrections[kind] = correction
+
+
+def _judged_forecasts(
+    fitted: Fitted, plan: Plan, panel: Panel, origins: Origins, series: Array, places: Array
+) -> Array:
+    """At the judged origins of ``series``, whose numbers in the fit are ``places``; NaN for those too short."""
+    part, back = panel.take(series), origins.judged_back[series]
+    histories = Panel.stack([part.cut(b) for b in back.T])
+    future = Future.stack([part.windows(b, plan.h)[1] for b in back.T])
+    out = fitted.predict(histories, np.tile(places, back.shape[1]), future)
+    out = np.moveaxis(out.reshape(back.shape[1], len(series), plan.h), 0, 1)
+    return np.where(fitted.short[places][:, None, None], np.nan, out)
+
+
+def forecast_everyone(
+    scope: str, chain: Any, plan: Plan, panel: Panel, origins: Origins, pooled: Fitted | None, final: Fitted | None
+) -> tuple[Array, Fitted]:
+    """Forecasts of a regression at the judged origins of all series, and the regression for the steps to come.
+
+    Models of single series are fitted here, the pooled ones are given.
+    """
+    everyone = np.arange(panel.n_series)
+    if pooled is not None and final is not None:
+        return origins.judged(_judged_forecasts(pooled, plan, panel, origins, everyone, everyone)), final
+    held_back = origins.judged_back[:, -1]
+    judging = plan.regression(scope, chain, panel.cut(held_back), plan.h)
+    forecast = origins.judged(_judged_forecasts(judging, plan, panel, origins, everyone, everyone))
+    missed_much = held_back > KEEPS * panel.sizes
+    return forecast, judging.refitted(panel, missed_much | judging.short)
+
+
+def judge_regression(scope: str, trial: Trial) -> None:
+    """Judge a regression on a sample of the series; if it is worth its cost, fit it for all series and let it join."""
+    plan, panel, origins, ladder = trial.plan, trial.panel, trial.origins, trial.ladder
+    held_back = origins.judged_back[:, -1]
+    usable = np.flatnonzero(panel.sizes - held_back >= LEAST_BEFORE)
+    if not len(usable):
+        return
+    n_sample = int(np.clip(len(usable) // 8, *SAMPLE))
+    n_pooled = int(MAX_POOLED_ROWS // max(np.median(panel.sizes[usable]), 1))
+    pooled = usable[_spread(len(usable), n_sample if scope == "local" else max(n_sample, n_pooled))]
+    sample = _spread(len(pooled), n_sample)
+    mine = pooled[sample]
+
+    judged, current = ladder.judged.take(mine), ladder.current[mine]
+    training = panel.take(pooled).cut(held_back[pooled])
+    best: tuple[float, Any, Fitted] | None = None
+    for chain in plan.transforms(scope, training, panel):
+        fitted = plan.regression(scope, chain, training, plan.h)
+        tried = _judged_forecasts(fitted, plan, panel, origins, mine, sample)
+        error = relative_error(judged, np.where(np.isnan(tried), current, tried), current)
+        if best is None or error < best[0]:
+            best, first_look = (error, chain, fitted), tried
+    if best is None:
+        return
+    share = climb(judged, current, first_look)
+    mixed = np.where(np.isnan(first_look), current, (1 - share) * current + share * first_look)
+    gain = 1 - relative_error(judged, mixed, current)
+    if not gain > EARNS * np.log10(max(panel.n_series, 10)):
+        return
+    _, chain, fitted = best
+    pooled_fit = final = None
+    if scope == "global":
+        places = _places(pooled, panel.n_series)
+        pooled_fit = fitted.grow(panel.cut(held_back), places)
+        final = plan.regression(scope, chain, panel.take(pooled), plan.h).grow(panel, places)
+    forecast, final = forecast_everyone(scope, chain, plan, panel, origins, pooled_fit, final)
+    if trial.admit(scope, forecast):
+        trial.regressions[scope], trial.judges.transforms[scope] = final, chain
+        if pooled_fit is not None:
+            trial.judges.pooled[scope] = pooled_fit
+
+
+def _places(pooled: Array, n_series: int) -> Array:
+    """Index of each series among the pooled ones, -1 for the others."""
+    out = np.full(n_series, -1)
+    out[pooled] = np.arange(len(pooled))
+    return out
+
+
+def _spread(n: int, most: int) -> Array:
+    """At most ``most`` evenly spaced indices below n."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+def _unit_of_y(outlook: Outlook) -> Array:
+    """Typical change on the scale of y."""
+    return np.where(outlook.logs, outlook.unit * np.abs(outlook.forecast[..., 0]), outlook.unit)

@@ -1,0 +1,114 @@
+"""Past origins of a panel, at which candidates are judged and corrections are fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, inputs, targets
+from ._panel import Array, Future, Panel
+from ._smoothing import Outlook, Smoothing, stride_of
+
+__all__ = ["LEAST_BEFORE", "Judging", "Origins", "ahead"]
+
+N_BLOCKS = 2  # evaluated horizons, with origins a quarter of a horizon apart; more if there are few series
+MANY_BLOCKS = 10  # minimum number of evaluated horizons over all series
+MAX_HELD_BACK = 1 / 3  # largest part of the longest series that is held back
+LEAST_BEFORE = 3  # minimum number of values before an evaluated origin
+N_LEARNED = 24  # training origins of a correction, besides the evaluated ones
+MAX_ROWS = 300_000  # maximum number of training rows of a correction
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the origins of a panel are judged.
+
+    Attributes
+    ----------
+    n_origins : int
+        Number of judged origins per series.
+    alone : bool
+        Whether the panel is a single series.
+    """
+
+    n_origins: int
+    alone: bool
+
+
+class Origins:
+    """Past origins of a panel: forecasts of the bank, actual values, and which origins are judged or learned from.
+
+    Origin k of a series lies ``first + k * stride`` rows before its end. The first ``n_judged`` are judged. Models that
+    are judged there were fitted to origins whose horizon ends before all of them. Series start at different phases of
+    the stride. A panel of few series contains each of them once per phase.
+
+    With ``judged_as``, the panel is a part of another one that was judged before: its origins are judged as those
+    were, and nothing is learned from them.
+    """
+
+    def __init__(
+        self, smoothing: Smoothing, panel: Panel, h: int, *, columns: bool, judged_as: Judging | None = None
+    ) -> None:
+        self.h, self.stride, self.n_series = h, stride_of(h), panel.n_series
+        self.per_block = -(-h // self.stride)
+        self.judging = Judging(self._n_judged(panel), panel.n_series == 1) if judged_as is None else judged_as
+        self.n_judged = self.judging.n_origins
+        learns = columns and judged_as is None
+        self.first_learned = self.n_judged - 1 + self.per_block
+        n_origins = self.first_learned + N_LEARNED if learns else self.n_judged
+        many = FEW_ROWS // (self.n_series * N_LEARNED) if learns else 1
+        n_phases = int(np.clip(many, 1, self.stride))
+        own_phase = np.zeros(1, dtype=np.int64) if self.judging.alone else panel.keys % self.stride
+        phase = own_phase + (self.stride // n_phases) * np.arange(n_phases)[:, None]
+        self.panel = panel.take(np.tile(np.arange(self.n_series), n_phases)) if n_phases > 1 else panel
+        first = self.h + (phase % self.stride).ravel()
+        self.back = first[:, None] + self.stride * np.arange(n_origins)
+        self.outlook = smoothing.outlook(self.panel, self.h, first, n_origins, columns=columns)
+        self.actual, self.future = ahead(self.panel, self.back, self.h)
+        self.n_before = self.panel.sizes[:, None] - self.back
+        self.X = inputs(self.outlook, self.panel, self.future, n_origins) if columns else None
+
+    def _n_judged(self, panel: Panel) -> int:
+        wanted = max(N_BLOCKS, -(-MANY_BLOCKS // self.n_series)) * self.per_block + 1
+        room = int(np.max(panel.sizes) * MAX_HELD_BACK - self.h) // self.stride
+        return max(2, min(wanted, room))
+
+    def judged(self, values: Array) -> Array:
+        """The judged origins of every series; NaN where too little was known there."""
+        mine = slice(0, self.n_series), slice(0, self.n_judged)
+        out = values[mine].astype(np.float64)
+        out[self.n_before[mine] < LEAST_BEFORE] = np.nan
+        return out
+
+    @property
+    def judged_back(self) -> Array:
+        """Rows after each judged origin (n_series, n_judged)."""
+        return self.back[: self.n_series, : self.n_judged]
+
+    def rows(self, first: int) -> tuple[Array, Array]:
+        """Rows to learn a correction from, of the origins from number ``first`` on."""
+        assert self.X is not None
+        y = targets(self.outlook, self.actual)[:, first:]
+        there = np.argwhere(np.isfinite(y).all(axis=2) & (self.n_before[:, first:] >= LEAST_KNOWN))
+        if len(there) > MAX_ROWS:
+            there = there[np.sort(np.random.default_rng(0).choice(len(there), MAX_ROWS, replace=False))]
+        series, origin = there.T
+        return self.X[series, first + origin], y[series, origin]
+
+    def corrected(self, correction: Correction) -> Array:
+        """Corrected forecasts at the judged origins."""
+        assert self.X is not None
+        mine = slice(0, self.n_series), slice(0, self.n_judged)
+        outlook = Outlook(*(getattr(self.outlook, name)[mine] for name in Outlook.__dataclass_fields__))
+        return self.judged(correction.corrected(outlook, self.X[mine]))
+
+
+def ahead(panel: Panel, back: Array, h: int) -> tuple[Array, Future]:
+    """Values after every origin (n_series, n_origins, h), and what is known of those steps, origin by origin."""
+    rows = (panel.indptr[1:, None] - back)[..., None] + np.arange(h)
+    low, high = panel.indptr[:-1, None, None], panel.indptr[1:, None, None] - 1
+    inside = (rows >= low) & (rows <= high)
+    rows = np.clip(rows, low, high)
+    exog = panel.exog[rows.reshape(-1, h)]
+    return np.where(inside, panel.y[rows], np.nan), Future(panel.times[rows].reshape(-1, h), exog)
