@@ -1,4 +1,4 @@
-"""Back-tests of frames of dask, ray and Spark: forecasts stay with the engine, workers sum up the errors."""
+"""Back-tests of dask, ray and Spark frames: forecasts stay on the engine, and workers sum the errors."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SCALE = "scale"
 
 @dataclass(frozen=True)
 class EngineBacktest:
-    """Forecasts from rolling origins of a frame that an engine holds.
+    """Forecasts of an engine frame from rolling origins.
 
     Attributes
     ----------
     forecasts : frame of dask, ray or Spark
-        As of :class:`Backtest`, in no particular order, with a column ``scale`` more: the mean absolute one-step change
-        of the series before its first origin. Computed by the workers when it is used.
+        As in :class:`Backtest`, in any order, with an additional column ``scale``: the mean absolute one-step change of
+        the series before its first origin. Computed by the workers when it is used.
     choice : ForecastChoice
         Weights and errors of the candidates at the first origin, in the sample.
     names : tuple of str
@@ -48,7 +48,7 @@ class EngineBacktest:
     def scores(self) -> pd.DataFrame:
         """Errors of the model and of the rivals over all series, origins and steps; see :meth:`Backtest.scores`.
 
-        Workers sum up the errors of the rows they hold, so no rows come to this process.
+        Workers sum the errors of their rows, so that no rows are collected in this process.
 
         Returns
         -------
@@ -96,14 +96,14 @@ def _error_sums(rows: pd.DataFrame, id_: str, target: str, models: list[str]) ->
 
 @dataclass(frozen=True)
 class Rolling:
-    """What workers need for a back-test.
+    """The plan of a back-test, sent to the workers.
 
     Attributes
     ----------
     known : list
         The last time known at each origin; None before the first time.
     blocks : list of tuple of Record and slice
-        What was learned before some origins, and which of them.
+        Records, and the origins that each of them is used for.
     refit : bool, int or str
     """
 
@@ -115,7 +115,7 @@ class Rolling:
 def backtest_on_engine(
     model: Any, source: EngineFrame, n_windows: int, step_size: int, refit: bool | int | str, levels: list[float]
 ) -> EngineBacktest:
-    """Forecasts from rolling origins, computed by workers with what a sample has taught before each origin."""
+    """Forecasts from rolling origins, computed by workers with records from a sample of the rows before each origin."""
     names, h = names_of(model), model.h
     sample, n_rows = gather_sample(model, source)
     last = 1 + h + step_size * (n_windows - 1)
@@ -151,14 +151,14 @@ def backtest_on_engine(
 
 
 def _before(panel: Panel, moment: Any) -> Panel:
-    """The series that have enough rows up to a moment, and these rows."""
+    """Rows up to a moment, of the series that have enough of them."""
     back = origins_at(panel, [moment])[:, 0]
     chosen = np.flatnonzero(panel.sizes - back >= MIN_HISTORY)
     return panel.take(chosen).cut(back[chosen])
 
 
 def _last_times(rows: pd.DataFrame, names: Names, last: int) -> pd.DataFrame:
-    """Runs on a worker: the last few different times of some rows."""
+    """Runs on a worker: the last few distinct times of its rows."""
     return pd.DataFrame({"time": np.sort(rows[names.time].unique())[-last:]})
 
 
@@ -170,7 +170,7 @@ def plain_times(times: pd.Series[Any]) -> Any:
 
 
 def _forecast_the_past(shared: bytes, rows: pd.DataFrame) -> pd.DataFrame:
-    """Runs on a worker: the back-test of whole series; those that cannot be read are left out."""
+    """Runs on a worker: the back-test of complete series, without those that cannot be read."""
     rolling: Rolling = unpacked(shared)
     record = rolling.blocks[0][0]
     names = names_of(record.model)
@@ -210,7 +210,7 @@ def _backtest_rows(rolling: Rolling, frame: LongFrame) -> pd.DataFrame:
 
 
 def _bounds(record: Record, panel: Panel, back: Array, forecast: Array, first_fit: list[Any]) -> dict[str, Array]:
-    """Bounds of all windows, calibrated on the rows before the first one."""
+    """Bounds of all windows, calibrated on the rows before the first window."""
     model = record.model._name
     names = [f"{model}-{side}-{v:g}" for side, order in (("lo", -1), ("hi", 1)) for v in record.levels[::order]]
     out = {name: np.full(forecast.shape, np.nan) for name in names}
@@ -225,7 +225,7 @@ def _bounds(record: Record, panel: Panel, back: Array, forecast: Array, first_fi
 
 
 def _empty(rolling: Rolling, rows: pd.DataFrame, names: Names) -> pd.DataFrame:
-    """No rows, with the columns of a back-test."""
+    """An empty frame with the columns of a back-test."""
     record = rolling.blocks[0][0]
     model = record.model
     bounds = [f"{model._name}-{side}-{v:g}" for side, order in (("lo", -1), ("hi", 1)) for v in record.levels[::order]]

@@ -1,6 +1,6 @@
-"""Frames of dask, ray and Spark: one class each, which knows how that engine maps, gathers and spreads rows.
+"""Adapters for dask, ray and Spark frames: one class per engine, which maps, collects and partitions rows.
 
-Functions get and give pandas frames. What they need beside rows travels once to each worker, not with each part.
+Functions take and return pandas frames. Shared objects are sent to each worker once, not with each partition.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ OfSeries = Callable[[bytes, pd.DataFrame], pd.DataFrame]
 
 
 def engine_frame(df: Any, engine: Any = None) -> EngineFrame | None:
-    """The frame of an engine; None for any other frame."""
+    """Wrap a frame of an engine; None for other frames."""
     kind = ENGINES.get(type(df).__module__.split(".")[0])
     return None if kind is None else kind(df, engine)
 
 
 def packed(thing: Any) -> bytes:
-    """Anything as bytes, with models that users define in their own scripts: engines take those for installed ones."""
+    """Serialise with cloudpickle, which includes classes that are defined in the user's own script."""
     return bytes(importlib.import_module("cloudpickle").dumps(thing))
 
 
-@lru_cache(maxsize=1)  # for all parts that a worker gets
+@lru_cache(maxsize=1)  # once per worker
 def unpacked(data: bytes) -> Any:
-    """What :func:`packed` was given."""
+    """Inverse of :func:`packed`."""
     return pickle.loads(data)
 
 
 class EngineFrame:
-    """Rows that an engine holds."""
+    """A frame of an engine."""
 
     def __init__(self, df: Any, engine: Any) -> None:
         self.df, self.engine = df, engine
@@ -55,20 +55,20 @@ class EngineFrame:
         return list(self.df.columns)
 
     def gather(self, function: OfRows, meta: pd.DataFrame | None = None) -> list[pd.DataFrame]:
-        """``function`` of the rows of every partition, brought to this process; ``meta`` is an empty frame like them.
+        """Apply ``function`` to every partition and collect the results in this process.
 
-        Without ``meta`` the answer has the columns of the frame.
+        ``meta`` is an empty frame with the columns of the results; None means the columns of the frame.
         """
         raise NotImplementedError
 
     def with_future(self, other: EngineFrame, target: str) -> EngineFrame:
-        """The rows of both frames, those of the other one marked as lying ahead, without targets."""
+        """The rows of both frames; rows of ``other`` are marked as future and have no targets."""
         raise NotImplementedError
 
     def spread(self, ids: str, n_parts: int, function: OfSeries, shared: bytes, meta: pd.DataFrame) -> Any:
-        """``function(shared, rows)`` of about ``n_parts`` groups of whole series, as a frame of the engine.
+        """Apply ``function(shared, rows)`` to about ``n_parts`` groups of complete series.
 
-        The engine's frame is lazy; its columns are those of ``meta``, an empty frame.
+        Returns a frame of the engine, lazy if the engine is. ``meta`` is an empty frame with its columns.
         """
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class DaskFrame(EngineFrame):
         dask = importlib.import_module("dask")
         dtypes = self.df._meta.dtypes.items()
         kept = {name: dtype for name, dtype in dtypes if name in meta and not isinstance(dtype, pd.CategoricalDtype)}
-        meta = meta.astype(kept)  # not categories, which partitions may know in part
+        meta = meta.astype(kept)  # without categoricals, whose categories may differ between partitions
         rows = self.df.shuffle(on=ids, npartitions=n_parts) if self.df.npartitions > 1 or n_parts > 1 else self.df
         return rows.map_partitions(_dask_part, function, dask.delayed(shared), meta, meta=meta)
 
@@ -141,7 +141,7 @@ class RayFrame(EngineFrame):
 
 
 def _with_part(rows: pd.DataFrame, ids: str, n_parts: int) -> pd.DataFrame:
-    """The rows with the number of the group that their series belongs to."""
+    """Add a column with the group of each series."""
     code, names = pd.factorize(rows[ids].to_numpy(dtype=object))
     return rows.assign(**{PART: (keys_of(list(names)) % n_parts)[code].astype(np.int64)})
 
@@ -157,7 +157,7 @@ class SparkFrame(EngineFrame):
 
         schema = self.df.schema if meta is None else self._schema(meta)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Spark's own, about types of its own
+            warnings.simplefilter("ignore")  # Spark warns about its own type conversions
             return [self.df.mapInPandas(of_all, schema=schema).toPandas()]
 
     def spread(self, ids: str, n_parts: int, function: OfSeries, shared: bytes, meta: pd.DataFrame) -> Any:
@@ -180,7 +180,7 @@ class SparkFrame(EngineFrame):
         return SparkFrame(known.unionByName(ahead, allowMissingColumns=True), self.engine)
 
     def _sent(self, shared: bytes) -> Callable[[], Any]:
-        """How workers get what is shared: broadcast once, or within the function where sessions cannot do that."""
+        """How workers get shared objects: broadcast once, or inside the function if the session cannot broadcast."""
         try:
             sent = self.df.sparkSession.sparkContext.broadcast(shared)
         except Exception:  # Spark Connect has no context
@@ -188,7 +188,7 @@ class SparkFrame(EngineFrame):
         return lambda: sent.value
 
     def _schema(self, meta: pd.DataFrame) -> Any:
-        """The types of a pandas frame; columns that the frame has keep theirs."""
+        """Spark types of a pandas frame; columns of the engine frame keep their types."""
         types = importlib.import_module("pyspark.sql.types")
         known = {field.name: field.dataType for field in self.df.schema.fields}
         by_kind = {"f": types.DoubleType(), "i": types.LongType(), "O": types.StringType(), "M": types.TimestampType()}
@@ -196,5 +196,5 @@ class SparkFrame(EngineFrame):
         return types.StructType([types.StructField(str(name), kind, True) for name, kind in fields])
 
 
-# One row an engine: the package that its frames come from.
+# One row per engine: the package that defines its frames.
 ENGINES: dict[str, type[EngineFrame]] = {"dask": DaskFrame, "ray": RayFrame, "pyspark": SparkFrame}

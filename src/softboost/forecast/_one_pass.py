@@ -1,8 +1,8 @@
 """Fit and forecast in one pass that keeps no models: learn from a sample of the series, then apply to all of them.
 
-What many series teach together (which candidates earn a weight, corrections, pooled errors for intervals) is learned
-once, from a bounded sample that the ids alone decide. The :class:`Record` of it is then applied to any part of the
-series, here or on a worker. A series gets the same bits in whichever part it is computed.
+Shared results (weights of the candidates, corrections, pooled errors for intervals) are estimated once, on a bounded
+sample that depends only on the ids. The resulting :class:`Record` is then applied to parts of the panel, in this
+process or on a worker. The forecast of a series is bit-identical in every partition.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ __all__ = [
     "plain_rows",
 ]
 
-MOST_SERIES = 2_500  # that the record is learned from; more take minutes and a gigabyte of memory
-MOST_LOCAL = 500  # where each of them costs a model of its own
+MOST_SERIES = 2_500  # maximum number of series in the sample; more take minutes and a gigabyte of memory
+MOST_LOCAL = 500  # likewise, if a model is fitted to each series
 ROWS_PER_PART = 50_000
-LEAST_PARTS = 8  # of a frame of an engine
-FEW_VALUES = 2  # known values that say nothing about changes
+LEAST_PARTS = 8  # minimum number of parts of an engine frame
+FEW_VALUES = 2  # known values from which changes cannot be estimated
 FLAG = "flag"
 
 
 def most_series(model: Any) -> int:
-    """How many series a forecaster learns from."""
+    """Maximum number of series in the sample of a forecaster."""
     model.candidates_ = model._open_candidates()
     return MOST_SERIES if model._combines or model.scope == "global" else MOST_LOCAL
 
@@ -70,7 +70,7 @@ def most_series(model: Any) -> int:
 
 @dataclass(frozen=True)
 class Record:
-    """What a sample of the series has taught, for all of them.
+    """Results from a sample of the series that are applied to all series.
 
     Attributes
     ----------
@@ -82,15 +82,15 @@ class Record:
     h : int
     levels : list of float
     flags : bool
-        Whether a column says what is wrong with a series.
+        Whether the result has a column that describes problems of a series.
     combination, judges
-        Of forecasters that combine candidates.
+        Set if candidates are combined.
     pooled, pooled_earlier : Fitted or None
-        The regression for all series where it stands alone, and the one that calibrates it.
+        A global regression that is used alone, and the earlier fit that calibrates its intervals.
     origins : ndarray of shape (n_windows,), or None
-        Rows after each origin that calibrates a regression that stands alone.
+        Number of rows after each calibration origin of a regression that is used alone.
     scores : Scores or None
-        Of the sample, without its series.
+        Scores of the sample, without its individual series.
     pool : Pool or None
     """
 
@@ -110,14 +110,14 @@ class Record:
     pool: Pool | None = None
 
     def fit(self, panel: Panel) -> Fitted | Combination:
-        """What forecasts the series of a part."""
+        """Fit the models that forecast the series of a part."""
         if self.combination is not None:
             assert self.judges is not None
             return extend(self.combination, self.judges, self.model._plan(self.h), panel)
         return _fitted(self.model, panel) if self.pooled is None else _grown(self.pooled, panel)
 
     def scores_of(self, panel: Panel, fitted: Fitted | Combination) -> Scores:
-        """What the intervals of a part are made of."""
+        """Out-of-sample errors for the intervals of a part."""
         if isinstance(fitted, Combination):
             return fitted.scores(panel, self.h, self.scores)
         earlier = self.pooled_earlier
@@ -127,7 +127,7 @@ class Record:
         return _calibrated(self.model, panel, back, fit, self.scores)
 
     def on_one_thread(self) -> Record:
-        """The same for a worker, which has one thread."""
+        """A copy that uses one thread, for workers."""
         if self.combination is None or self.judges is None:
             return self
         corrections = [_on_one_thread(c) for c in (self.combination.corrections, self.judges.corrections)]
@@ -153,14 +153,14 @@ def _fitted(model: Any, panel: Panel) -> Fitted:
 
 
 def _grown(fitted: Fitted, panel: Panel) -> Fitted:
-    """A regression for all series, for series it has not seen."""
+    """A global regression, extended to series that it was not fitted to."""
     return fitted.grow(panel, np.full(panel.n_series, -1))
 
 
 def _calibrated(
     model: Any, panel: Panel, back: Array, fit: Callable[[Panel], Fitted], of_all: Scores | None = None
 ) -> Scores:
-    """What intervals of a regression that stands alone are made of."""
+    """Out-of-sample errors for the intervals of a regression that is used alone."""
     y, forecast = roll(fit, panel, back, model.h, False)
     return calibration_scores(y, forecast, panel, model.target_transforms_, of_all)
 
@@ -168,7 +168,7 @@ def _calibrated(
 def choose_and_learn(
     model: Any, frame: LongFrame, levels: list[float], flags: bool, progress: Any = lambda text: None
 ) -> tuple[Record, Fitted | Combination | None]:
-    """What a sample teaches, and what forecasts the sample itself; ``model`` takes over what is chosen."""
+    """Select settings on a sample, which are stored on ``model``; return the record and the fit to the sample."""
     model._choose(frame.panel, frame)
     return learn_record(model, frame, frame.panel, levels, flags, progress)
 
@@ -176,7 +176,7 @@ def choose_and_learn(
 def learn_record(
     model: Any, frame: LongFrame, panel: Panel, levels: list[float], flags: bool, progress: Any = lambda text: None
 ) -> tuple[Record, Fitted | Combination | None]:
-    """What the rows of a panel teach under what was chosen; the frame says what its columns are."""
+    """Fit the record to a panel with the selected settings; ``frame`` describes its columns."""
     record = Record(model, frame.freq, frame.static, frame.categories, model.h, levels, flags)
     if model._combines:
         combination, judges = learn(model._plan(model.h), panel, progress)
@@ -210,7 +210,7 @@ def _with_scores(record: Record, scores: Scores) -> Record:
 
 
 def forecast_part(record: Record, df: Any, X_df: Any = None) -> tuple[Any, dict[Any, str]]:
-    """Forecasts of the series in a frame, in the order of their ids, and what is wrong with some of the series."""
+    """Forecasts of the series in a frame, sorted by id, and the problems of some series."""
     frame, flags = readable(df, names_of(record.model), partial(_read, record))
     fitted = None if frame is None else record.fit(frame.panel)
     return forecast_table(record, frame, fitted, df, flags, X_df)
@@ -219,7 +219,7 @@ def forecast_part(record: Record, df: Any, X_df: Any = None) -> tuple[Any, dict[
 def forecast_table(
     record: Record, frame: LongFrame | None, fitted: Any, df: Any, flags: dict[Any, str], X_df: Any
 ) -> tuple[Any, dict[Any, str]]:
-    """Forecasts of the series that were read, and NaN for the others."""
+    """Forecasts of the readable series, NaN for the others."""
     names, tables, flags = names_of(record.model), [], dict(flags)
     if flags:
         tables.append(_unreadable(record, df, names, flags))
@@ -246,14 +246,14 @@ def _read(record: Record, df: Any) -> LongFrame:
 
 
 def _remarks(panel: Panel) -> Array:
-    """What to say about each series; empty where there is nothing to say."""
+    """A remark about each series; empty for most."""
     n_known = np.add.reduceat(~np.isnan(panel.y), panel.indptr[:-1])
     texts = ["" if n > FEW_VALUES else f"has {n} known value{'' if n == 1 else 's'}" for n in n_known]
     return np.array(texts, dtype=object)
 
 
 def _unreadable(record: Record, df: Any, names: Names, flags: dict[Any, str]) -> Any:
-    """Rows without a forecast for series that cannot be read."""
+    """NaN forecasts for series that cannot be read."""
     frame = nw.from_native(df, eager_only=True)
     last = frame.filter(nw.col(names.id).is_in(list(flags))).group_by(names.id).agg(nw.col(names.time).max())
     last = last.sort(names.id)
@@ -285,7 +285,7 @@ def _in_order(tables: list[Any], names: Names) -> Any:
 
 
 def forecast_frame(model: Any, df: Any, levels: list[float], flags: bool, X_df: Any, run: Any = None) -> Any:
-    """Forecasts of a frame of pandas or polars; ``run`` computes its parts elsewhere."""
+    """Forecasts of a pandas or polars frame; ``run``, if given, computes its parts on an engine."""
     names, most = names_of(model), most_series(model)
     df = checked_times(checked_columns(df, names), names.time)
     counted = sketch(df, names, len(df))
@@ -325,7 +325,7 @@ def _warn_of(flags: dict[Any, str], n_series: int) -> None:
 
 
 def forecast_on_engine(model: Any, source: EngineFrame, levels: list[float], flags: bool, X_df: Any) -> Any:
-    """Forecasts of a frame of dask, ray or Spark, as a frame of the same engine."""
+    """Forecasts of a dask, ray or Spark frame, as a frame of the same engine."""
     names = names_of(model)
     sample, n_rows = gather_sample(model, source)
     frame, _ = read_sample(model, sample)
@@ -345,7 +345,7 @@ def _like(record: Record, frame: LongFrame) -> pd.DataFrame:
 
 
 def gather_sample(model: Any, source: EngineFrame) -> tuple[pd.DataFrame, int]:
-    """Rows of the sample, which workers send, and the number of all rows."""
+    """Rows of the sample, collected from the workers, and the total number of rows."""
     names, most = names_of(model), most_series(model)
     missing = [c for c in (names.id, names.time, names.target) if c not in source.columns]
     if missing:
@@ -372,7 +372,7 @@ def _forecast_rows(shared: bytes, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plain_rows(rows: pd.DataFrame, names: Names) -> pd.DataFrame:
-    """Rows with ids and times as pandas itself would have them."""
+    """Rows whose ids and times have the default dtypes of pandas."""
     rows = without_pyarrow(rows)
     text = rows[names.id].dtype != object and rows[names.id].dtype.kind == "O"
     rows = rows.assign(**{names.id: rows[names.id].astype(object)}) if text else rows

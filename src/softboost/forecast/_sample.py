@@ -1,7 +1,6 @@
-"""The sample of a panel that is learned from, and reading of panels in which some series cannot be read.
+"""Sampling of series, and reading of panels in which some series are invalid.
 
-The ids alone decide which series are in the sample: neither the order of the rows, nor their partitions, nor the
-library of the frame.
+The sample depends only on the ids, not on the order of the rows, their partitions or the library of the frame.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from ._panel import Array
 
 __all__ = ["largest_key", "names_of", "parts_of", "read_sample", "readable", "rows_up_to", "sketch"]
 
-MOST_ROWS = 3_000_000  # of the sample
-TRIED = 16  # series that are read one by one before a whole panel is given up
+MOST_ROWS = 3_000_000  # maximum number of rows in the sample
+TRIED = 16  # series that are read one by one before reading fails
 
 Read = Callable[[Any], LongFrame]
 
 
 def names_of(model: Any) -> Names:
-    """Columns of the frames of a forecaster."""
+    """Column names of a forecaster."""
     return Names(model.id_col, model.time_col, model.target_col)
 
 
 def sketch(df: Any, names: Names, most: int) -> pd.DataFrame:
-    """The ``most`` smallest keys of the ids in a part of a frame, and how many rows each has there.
+    """The ``most`` smallest keys of the ids in a part of a frame, and the number of rows of each.
 
-    Sketches of all parts together hold the smallest keys of the whole frame, however its rows are laid out. A row with
-    the key -1 counts the rows of all series.
+    The sketches of all parts contain the smallest keys of the whole frame, however it is partitioned. The row with key
+    -1 contains the number of all rows.
     """
     key, code = _keys_of_rows(df, names)
     counts = np.bincount(code, minlength=len(key))
@@ -43,7 +42,7 @@ def sketch(df: Any, names: Names, most: int) -> pd.DataFrame:
 
 
 def largest_key(sketches: pd.DataFrame, most: int) -> int:
-    """Largest key of the sample: at most ``most`` series, and about three million rows."""
+    """Largest key in the sample, which has at most ``most`` series and about ``MOST_ROWS`` rows."""
     counted = sketches[sketches["key"] >= 0]
     merged = counted.groupby("key", sort=True)["n_rows"].sum().iloc[:most]
     within = np.cumsum(merged.to_numpy()) <= MOST_ROWS
@@ -67,7 +66,7 @@ def parts_of(df: Any, names: Names, n_parts: int) -> list[Any]:
 
 
 def _keys_of_rows(df: Any, names: Names) -> tuple[Array, Array]:
-    """Keys of the ids of a frame, and for each row the number of its id."""
+    """Keys of the ids of a frame, and the index of the id of each row."""
     code, ids = pd.factorize(
         np.asarray(nw.from_native(df, eager_only=True).get_column(names.id).to_list(), dtype=object)
     )
@@ -77,7 +76,7 @@ def _keys_of_rows(df: Any, names: Names) -> tuple[Array, Array]:
 
 
 def read_sample(model: Any, df: Any) -> tuple[LongFrame, dict[Any, str]]:
-    """The readable series of a sample, and what is wrong with the others; an error where none can be read."""
+    """The readable series of a sample and the problems of the others; raises ValueError if none is readable."""
     names = names_of(model)
 
     def read(rows: Any) -> LongFrame:
@@ -105,7 +104,7 @@ def _reads(df: Any, read: Read) -> bool:
 
 
 def readable(df: Any, names: Names, read: Read) -> tuple[LongFrame | None, dict[Any, str]]:
-    """The series of a frame that can be read, and what is wrong with each of the others."""
+    """The readable series of a frame and the problems of the others, found by bisection."""
     try:
         return read(df), {}
     except ValueError as error:
