@@ -110,8 +110,8 @@ class LossFunction {
         break;
       case LossKind::log_cosh:
         for (int64_t i = 0; i < size_; ++i) {
-          const T t = (raw[i] - y[i]) / p_, size = std::max(std::abs(t), T(1e-6));
-          use(i, p_ * std::tanh(t), std::tanh(size) / size);
+          const T t = (raw[i] - y[i]) / p_, h = std::tanh(t);
+          use(i, p_ * h, std::abs(t) > T(1e-6) ? h / t : T(1));
         }
         break;
       case LossKind::poisson:
@@ -170,26 +170,38 @@ inline double loss_intercept(const LossSettings& loss, const double* y, const do
   // Newton steps within an interval that contains the root of the increasing gradient, else bisection
   double low = *std::min_element(y, y + n), high = *std::max_element(y, y + n), c = sum / total;
   const double p = loss.parameter;
+  std::vector<double> gradients(static_cast<size_t>(n)), slopes(static_cast<size_t>(n));
   for (int step = 0; step < 100; ++step) {
-    double gradient = 0, slope = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const double w = weight ? weight[i] : 1.0, away = c - y[i];
-      if (loss.kind == LossKind::huber) {
-        gradient += w * std::clamp(away, -p, p);
-        slope += std::abs(away) < p ? w : 0.0;
-      } else {
-        const double t = std::tanh(away / p);
-        gradient += w * p * t;
-        slope += w * (1 - t * t);
+    if (loss.kind == LossKind::huber) {
+      SB_SIMD
+      for (int64_t i = 0; i < n; ++i) {
+        const double away = c - y[i], least = away < -p ? -p : away;
+        gradients[i] = least > p ? p : least;
+        slopes[i] = std::abs(away) < p ? 1.0 : 0.0;
+      }
+    } else {
+      SB_SIMD
+      for (int64_t i = 0; i < n; ++i) {
+        const double t = (c - y[i]) / p, e = exp_nonpositive(-2.0 * std::abs(t)), h = (1.0 - e) / (1.0 + e);  // tanh|t|
+        gradients[i] = t < 0 ? -p * h : p * h;
+        slopes[i] = 1.0 - h * h;
       }
     }
+    double gradient = 0, slope = 0;
+    SB_SIMD_SUM(gradient)
+    for (int64_t i = 0; i < n; ++i) gradient += (weight ? weight[i] : 1.0) * gradients[i];
+    SB_SIMD_SUM(slope)
+    for (int64_t i = 0; i < n; ++i) slope += (weight ? weight[i] : 1.0) * slopes[i];
     if (gradient == 0) break;
     (gradient > 0 ? high : low) = c;
+    const double enough = 4e-15 * (1 + std::abs(c));
     double next = slope > 0 ? c - gradient / slope : low;
+    // at the root a step of Newton is rounding and may leave the interval, whose other end is still far away
+    if (slope > 0 && std::abs(next - c) <= enough) break;
     if (!(next > low && next < high)) next = low / 2 + high / 2;
     const double change = std::abs(next - c);
     c = next;
-    if (change <= 1e-15 * (1 + std::abs(c))) break;
+    if (change <= enough) break;
   }
   return c;
 }

@@ -571,7 +571,8 @@ class LogCosh(Loss):
 
     def loss(self, y_true: Array, raw_prediction: Array) -> Array:
         scale, t = self._scaled(y_true, raw_prediction)
-        return scale**2 * (np.logaddexp(t, -t) - np.log(2.0))
+        t = np.abs(t)
+        return scale**2 * (t + np.log1p(np.exp(-2.0 * t)) - np.log(2.0))
 
     def gradient(self, y_true: Array, raw_prediction: Array) -> Array:
         scale, t = self._scaled(y_true, raw_prediction)

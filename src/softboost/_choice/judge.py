@@ -222,14 +222,15 @@ def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Los
         w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
         return w / w.sum()
     w = np.full(n, 1.0 / n)
+    flat, total = predictions.reshape(n, -1), float((root**2).sum())
     rate, best, best_value = 1.0, w, np.inf
     for _ in range(300):  # exponentiated gradient descent stays on the simplex
-        combined = np.tensordot(w, predictions, axes=1)
+        combined = (w @ flat).reshape(y.shape)
         value = loss.mean(y, combined, weight)
         if value < best_value:
             best, best_value = w, value
         slope = loss.gradient(y, combined) * (1.0 if weight is None else weight)
-        gradient = np.einsum("con,on->c", predictions, slope) / (root**2).sum()
+        gradient = flat @ slope.ravel() / total
         size = float(np.abs(gradient - gradient @ w).max())
         if size < 1e-9:
             break
