@@ -5,14 +5,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import helpers
-from softboost import SoftBoostRegressor
+from softboost import SoftBoostRegressor, _kernels
 from softboost._boost import boosting, parts
 from softboost._boost.boosting import Boosted, Recipe, boost
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
 from softboost.losses import SquaredError, make_loss
-from softboost.transforms import Linear
+from softboost.transforms import Diagonal, Linear
 
 
 def arrays(n_samples=80, dtype=np.float64, n_outputs=1, seed=0):
@@ -66,6 +66,44 @@ def test_rounds_of_the_kernel_are_those_of_the_loop_bit_for_bit(dtype):
             assert_array_equal(getattr(a, name), value)
     assert isinstance(whole.first(2).rounds, list)
     assert_array_equal(whole.first(2).outputs(X), whole.outputs(X)[:2])
+
+
+@pytest.mark.parametrize("dtype", helpers.DTYPES)
+@pytest.mark.parametrize(
+    "transform", [Linear(2, "supervised", group_lasso=0.2), Diagonal()], ids=["linear", "diagonal"]
+)
+@pytest.mark.parametrize("leaves", ["linear", "constant"])
+def test_joint_rounds_of_the_kernel_are_those_of_the_loop_bit_for_bit(leaves, transform, dtype):
+    X, y = arrays(dtype=dtype, n_outputs=2)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=X.shape[1]).astype(dtype)
+    learner = GradientTrees(depth=2, leaves=leaves, gates="greedy", solve_leaves=leaves == "linear", n_steps=5)
+    recipe = Recipe("j", learner, transform, 3, 0.5)
+    whole = boost(recipe, X, y, weight, SquaredError(), np.zeros_like(y))
+    watched = boost(recipe, X, y, weight, SquaredError(), np.zeros_like(y), after_round=lambda m: False)
+    assert isinstance(whole.rounds, boosting.JointRounds)
+    assert isinstance(watched.rounds, list)
+    assert_array_equal(whole.outputs(X), watched.outputs(X))
+    for (q, a), (other_q, b) in zip(whole.rounds, watched.rounds, strict=True):
+        assert_array_equal(q, other_q)
+        for name, value in vars(b).items():
+            assert_array_equal(getattr(a, name), value)
+    effects, expected = (model.effects(TrainingData(X, weight)) for model in (whole, watched))
+    assert_allclose(effects, expected, rtol=1e-4 if dtype == np.float32 else 1e-9, atol=1e-12)
+
+
+def test_bins_are_computed_once_for_all_columns(monkeypatch):
+    X, y = arrays()
+    calls = []
+    real = _kernels.bin_columns
+    monkeypatch.setattr(_kernels, "bin_columns", lambda *args: calls.append(args[0].shape) or real(*args))
+    data, columns = TrainingData(X, None), np.array([2, 0], dtype=np.int32)
+    recipe = Recipe("p", GreedyTrees(), None, 3, 0.3)
+    alone = boost(recipe, X, y, None, SquaredError(), np.zeros_like(y), columns=columns)
+    assert calls == [(2, X.shape[1])]  # only those that are needed
+    boost(recipe, X, y, None, SquaredError(), np.zeros_like(y), data=data)
+    shared = boost(recipe, X, y, None, SquaredError(), np.zeros_like(y), columns=columns, data=data)
+    assert calls[1:] == [X.shape]
+    assert_array_equal(shared.outputs(X), alone.outputs(X))
 
 
 def test_effects_tell_columns_that_are_needed_from_those_that_fit_noise():

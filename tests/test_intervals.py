@@ -9,7 +9,7 @@ from sklearn.model_selection import RepeatedKFold
 
 import helpers
 from softboost import SoftBoostRegressor, load
-from softboost._choice.spread import fit_log_size
+from softboost._choice.spread import fit_log_size, fit_log_sizes
 from softboost._file.container import dumps, loads
 from softboost._model.intervals import Scores
 from softboost.losses import Loss, Quantile
@@ -156,6 +156,19 @@ class Logistic(Loss):
     def gradient(self, y_true, raw_prediction):
         p = self.inverse_link(raw_prediction)
         return (p - y_true) * p * (1 - p)
+
+
+@pytest.mark.parametrize("n_features", [3, 40])  # fewer and more columns than rows
+def test_sizes_of_several_folds_are_fitted_at_once(n_features):
+    rng = np.random.default_rng(0)
+    features, size = rng.normal(size=(n_features, 30)), rng.exponential(size=30)
+    weights = rng.uniform(0.5, 2.0, size=30) * (np.arange(30) % 3 != np.arange(3)[:, None])
+    slopes, intercepts = fit_log_sizes(features, size, weights, 2.0)
+    for k, weight in enumerate(weights):
+        there = weight > 0
+        own, intercept = fit_log_size(features[:, there], size[there], weight[there], 2.0)
+        assert_allclose(slopes[k], own, rtol=1e-9, atol=1e-12)
+        assert_allclose(intercepts[k], intercept, rtol=1e-9)
 
 
 def test_intervals_stay_in_the_range_of_the_link():

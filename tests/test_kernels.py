@@ -313,6 +313,18 @@ joint_cases = {
 }
 
 
+@pytest.mark.parametrize("n", [7, 1100])  # rows in order, and too many for it
+def test_bins_of_some_columns_are_those_of_these_columns(n):
+    columns = np.random.default_rng(0).normal(size=(4, n)).round(1)
+    chosen = np.array([3, 0, 3], dtype=np.int32)
+    got, expected = _kernels.bin_columns(columns).take(chosen), _kernels.bin_columns(columns[chosen])
+    for name in ("bins", "count", "threshold"):
+        assert_array_equal(getattr(got, name), getattr(expected, name))
+    target, settings = columns[:1] ** 2, _kernels.greedy_settings(depth=2)
+    trees = [_kernels.fit_greedy(columns[chosen], bins, target, None, settings) for bins in (got, expected)]
+    assert_array_equal(trees[0].output, trees[1].output)
+
+
 def joint_case(kind, depth, n_outputs, linear, weighted, dtype, seed, n_samples=25):
     rng = np.random.default_rng(seed)
     n_inputs, n_components = 3, 2 if kind == "linear" else 3
@@ -584,6 +596,21 @@ def test_kernels_refuse_shapes_that_do_not_fit():
     settings = _kernels.joint_settings(transform="linear", n_steps=1, solve_leaves=False)
     with pytest.raises(ValueError, match="parameters of shape"):
         _kernels.fit_joint(z, np.ones((1, 5)), None, settings, 2, np.ones((3, 2)), weights, bias, values, slopes)
+    y, q = np.ones((1, 5)), np.ones((2, len(z)))
+    with pytest.raises(ValueError, match="needs parameters of shape"):
+        _kernels.boost_joint(z, y, None, settings, 1, 2, True, np.ones((3, 7)), 2, 0.5, y.copy())
+    with pytest.raises(ValueError, match="prediction must have shape"):
+        _kernels.boost_joint(z, y, None, settings, 1, 2, True, q, 2, 0.5, np.ones((2, 5)))
+    loss = _kernels.loss_settings("absolute", refit_leaves=True)
+    with pytest.raises(ValueError, match="refits leaves"):
+        _kernels.boost_joint(z, y, None, settings, 1, 2, True, q, 2, 0.5, y.copy(), loss=loss)
+    qs, trees = _kernels.boost_joint(z, y, None, settings, 1, 2, True, q, 2, 0.5, y.copy())
+    with pytest.raises(ValueError, match="shapes of the trees"):
+        _kernels.joint_outputs(z[:1], qs, *trees, 0.5)
+    with pytest.raises(ValueError, match="leaf_weights must have shape"):
+        _kernels.joint_outputs(z, qs, *trees[:3], trees[3][:1], 0.5)
+    with pytest.raises(IndexError, match="no such column"):
+        _kernels.bin_columns(z).take(np.array([len(z)], dtype=np.int32))
     with pytest.raises(ValueError, match="gram must have shape"):
         _kernels.lasso_path(np.eye(2), np.ones(3), np.ones(1))
     with pytest.raises(ValueError, match="max_bins must be between 2 and 256"):

@@ -1,6 +1,8 @@
 // Fitting: bins, one greedy tree, boosting with greedy trees, and joint steps on a tree and its transform.
 #include "bindings.hpp"
 
+#include <algorithm>
+
 namespace softboost {
 
 namespace {
@@ -13,6 +15,24 @@ struct Bins {
   std::vector<int32_t> order;  // empty if there are too many rows
   int64_t n_columns, n_samples;
 
+  // the bins of some of the columns
+  Bins take(const int32_t* columns, size_t n_taken) const {
+    Bins out;
+    out.n_columns = size(n_taken);
+    out.n_samples = n_samples;
+    for (size_t k = 0; k < n_taken; ++k) {
+      const int64_t j = columns[k];
+      const auto copy = [j](auto& to, const auto& from, int64_t n) {
+        to.insert(to.end(), from.begin() + j * n, from.begin() + (j + 1) * n);
+      };
+      copy(out.bins, bins, n_samples);
+      copy(out.threshold, threshold, kMaxBins);
+      if (!order.empty()) copy(out.order, order, n_samples);
+      out.count.push_back(count[static_cast<size_t>(j)]);
+    }
+    return out;
+  }
+
   BinnedColumns<T> view() const {
     return {bins.data(), count.data(), threshold.data(), order.empty() ? nullptr : order.data(), n_columns, n_samples};
   }
@@ -21,6 +41,14 @@ struct Bins {
 template <typename T>
 void register_fit(nb::module_& m, const char* bins_name) {
   nb::class_<Bins<T>>(m, bins_name)
+      .def(
+          "take",
+          [](const Bins<T>& b, In1<int32_t> columns) {
+            for (size_t k = 0; k < columns.size(); ++k)
+              if (columns.data()[k] < 0 || columns.data()[k] >= b.n_columns) throw nb::index_error("no such column");
+            return b.take(columns.data(), columns.size());
+          },
+          "columns"_a)
       .def_prop_ro("shape", [](const Bins<T>& b) { return nb::make_tuple(b.n_columns, b.n_samples); })
       .def_prop_ro(
           "bins",
@@ -170,6 +198,56 @@ void register_fit(nb::module_& m, const char* bins_name) {
       "x"_a.noconvert(), "target"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "depth"_a,
       "n_components"_a, "q"_a.noconvert(), "gate_weights"_a.noconvert(), "gate_bias"_a.noconvert(),
       "leaf_values"_a.noconvert(), "leaf_weights"_a.noconvert().none(), "n_threads"_a);
+  m.def(
+      "boost_joint",
+      [](In2<T> x, In2<T> y, std::optional<In1<T>> weight, const JointSettings& settings, const LossSettings& loss,
+         int depth, int n_components, bool linear, In1<T> first_q, int n_rounds, double learning_rate,
+         Mutable<T> prediction, int n_threads) {
+        const size_t rounds = static_cast<size_t>(n_rounds), n_outputs = y.shape(0), m = size_t(n_components),
+                     n_leaves = size_t{1} << depth, n_nodes = n_leaves - 1, n_q = first_q.size();
+        std::vector<T> q(rounds * n_q), gate_weights(rounds * n_nodes * m), gate_bias(rounds * n_nodes),
+            values(rounds * n_leaves * n_outputs), slopes(linear ? values.size() * m : 0);
+        std::copy_n(first_q.data(), rounds > 0 ? n_q : 0, q.begin());
+        const TreeView<T> trees{depth,         size(m),       size(n_outputs), gate_weights.data(), gate_bias.data(),
+                                values.data(), linear ? slopes.data() : nullptr};
+        run_interruptibly([&](Interrupt* interrupt) {
+          kernels<T>().boost_joint(x.data(), y.data(), pointer(weight), size(x.shape(0)), size(x.shape(1)), settings,
+                                   loss, n_rounds, learning_rate, n_threads, interrupt, trees, size(n_q), q.data(),
+                                   prediction.data());
+        });
+        nb::object leaf_weights = nb::none();
+        if (linear) leaf_weights = nb::cast(array(std::move(slopes), {rounds, n_leaves, n_outputs, m}));
+        return nb::make_tuple(array(std::move(q), {rounds, n_q}), array(std::move(gate_weights), {rounds, n_nodes, m}),
+                              array(std::move(gate_bias), {rounds, n_nodes}),
+                              array(std::move(values), {rounds, n_leaves, n_outputs}), leaf_weights);
+      },
+      "x"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "loss"_a, "depth"_a,
+      "n_components"_a, "linear"_a, "first_q"_a.noconvert(), "n_rounds"_a, "learning_rate"_a,
+      "prediction"_a.noconvert(), "n_threads"_a);
+  m.def(
+      "joint_outputs",
+      [](In2<T> x, In3<T> q, In3<T> gate_weights, In2<T> gate_bias, In3<T> leaf_values,
+         std::optional<Mutable<const T>> leaf_weights, double learning_rate, int n_threads) {
+        const size_t n = x.shape(1), rounds = q.shape(0), n_outputs = leaf_values.shape(2);
+        int depth = 0;
+        while ((size_t{1} << depth) < leaf_values.shape(1)) ++depth;
+        const TreeView<const T> trees{depth,
+                                      size(q.shape(1)),
+                                      size(n_outputs),
+                                      gate_weights.data(),
+                                      gate_bias.data(),
+                                      leaf_values.data(),
+                                      leaf_weights ? leaf_weights->data() : nullptr};
+        std::vector<T> out(rounds * n_outputs * n);
+        {
+          nb::gil_scoped_release release;
+          kernels<T>().joint_outputs(x.data(), size(x.shape(0)), size(n), size(rounds), learning_rate, n_threads, trees,
+                                     q.data(), out.data());
+        }
+        return array(std::move(out), {rounds, n_outputs, n});
+      },
+      "x"_a.noconvert(), "q"_a.noconvert(), "gate_weights"_a.noconvert(), "gate_bias"_a.noconvert(),
+      "leaf_values"_a.noconvert(), "leaf_weights"_a.noconvert().none(), "learning_rate"_a, "n_threads"_a);
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ class TreeGrower {
       const int64_t width = leaf_count_of(level);
       prepare_level(which, width, level + 1 < depth);
       for_columns([&](int64_t begin, int64_t end) {
-        Scratch scratch(width, n_outputs_, data_.order ? data_.n_samples : 0);
+        Scratch own, &scratch = end - begin == data_.n_columns ? scratch_ : own;  // one block uses the same memory again
+        scratch.prepare(width, n_outputs_, data_.order ? data_.n_samples : 0);
         for (int64_t j = begin; j < end; ++j) search_column(j, width, target, min_leaf_weight, smallest_gain, scratch);
       });
       for (int64_t k = 0; k < width; ++k) {
@@ -193,18 +194,20 @@ class TreeGrower {
     std::vector<int32_t> bin;       // (length,): the threshold
     std::vector<int32_t> last;      // (width,): end of each node's thresholds
     std::vector<Walk> nodes;        // (width,)
-    int64_t length;
-    Scratch(int64_t width, int64_t n_outputs, int64_t n_sorted)
-        : histogram(static_cast<size_t>(n_sorted > 0 ? 0 : width * kMaxBins * (1 + n_outputs))),
-          length(std::max(n_sorted, kMaxBins)) {
+    std::vector<double> best;       // (width,): largest gain of the columns so far
+    int64_t length = 0;
+    void prepare(int64_t width, int64_t n_outputs, int64_t n_sorted) {
+      length = std::max(n_sorted, kMaxBins);
+      histogram.resize(static_cast<size_t>(n_sorted > 0 ? 0 : width * kMaxBins * (1 + n_outputs)));
       running.resize(static_cast<size_t>(std::max((1 + n_outputs) * length, 2 * kMaxDifferences * kMaxBins)));
       gain.resize(static_cast<size_t>(length));
       bin.resize(static_cast<size_t>(length));
       last.resize(static_cast<size_t>(width));
+      best.assign(static_cast<size_t>(width), 0.0);
     }
   };
 
-  // Best split of each of the level's `width` nodes on column j.
+  // Best split of each of the level's `width` nodes on column j, where it is better than those of the columns before.
   void search_column(int64_t j, int64_t width, const T* target, double min_leaf_weight, double smallest_gain,
                      Scratch& scratch) {
     const int64_t n_bins = data_.count[j];
@@ -234,8 +237,10 @@ class TreeGrower {
         stride = scratch.length;
         sums = weight + stride;
       }
-      Split best = scan(weight, sums, stride, n_thresholds, min_leaf_weight, smallest_gain, scratch.gain.data());
+      const double least = std::max(smallest_gain, scratch.best[k] * (1 + 1e-9));
+      Split best = scan(weight, sums, stride, n_thresholds, min_leaf_weight, least, scratch.gain.data());
       if (best.gain > 0) {
+        scratch.best[k] = best.gain;
         best.column = static_cast<int32_t>(j);
         if (sums_ == Sums::places) best.bin = scratch.bin[first + best.bin];
       }
@@ -444,40 +449,45 @@ class TreeGrower {
   }
 
   // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
-  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. The sums of outputs are `stride` apart.
+  // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. The sums of outputs are `stride` apart. The
+  // gain is zero unless it exceeds `least`.
   Split scan(const double* SB_RESTRICT weight, const double* SB_RESTRICT sums, int64_t stride, int64_t n_thresholds,
-             double min_leaf_weight, double smallest_gain, double* SB_RESTRICT gain) const {
+             double min_leaf_weight, double least, double* SB_RESTRICT gain) const {
     const int64_t n_cuts = n_thresholds - 1;
     Split best;
     if (n_cuts < 1) return best;
     const double total = weight[n_cuts], margin = min_leaf_weight - 1e-9;
     if (total < 2 * margin) return best;
-    for (int64_t o = 0; o < n_outputs_; ++o) {
-      const double* SB_RESTRICT running = sums + o * stride;
-      const double mean = running[n_cuts] / total;
-      if (o == 0) {
-        SB_SIMD
-        for (int64_t b = 0; b < n_cuts; ++b) {
-          const double difference = running[b] - mean * weight[b];
-          gain[b] = difference * difference;
-        }
-      } else {
+    double largest = 0;
+    if (n_outputs_ == 1) {
+      const double mean = sums[n_cuts] / total;
+      SB_SIMD_MAX(largest)
+      for (int64_t b = 0; b < n_cuts; ++b) {
+        const double left = weight[b], right = total - left, difference = sums[b] - mean * left;
+        const double value = difference * difference * total / (left * right);
+        gain[b] = left >= margin && right >= margin ? value : 0.0;
+        largest = gain[b] > largest ? gain[b] : largest;
+      }
+    } else {
+      std::fill_n(gain, n_cuts, 0.0);
+      for (int64_t o = 0; o < n_outputs_; ++o) {
+        const double* SB_RESTRICT running = sums + o * stride;
+        const double mean = running[n_cuts] / total;
         SB_SIMD
         for (int64_t b = 0; b < n_cuts; ++b) {
           const double difference = running[b] - mean * weight[b];
           gain[b] += difference * difference;
         }
       }
+      SB_SIMD_MAX(largest)
+      for (int64_t b = 0; b < n_cuts; ++b) {
+        const double left = weight[b], right = total - left;
+        const double value = gain[b] * total / (left * right);
+        gain[b] = left >= margin && right >= margin ? value : 0.0;
+        largest = gain[b] > largest ? gain[b] : largest;
+      }
     }
-    double largest = 0;
-    SB_SIMD_MAX(largest)
-    for (int64_t b = 0; b < n_cuts; ++b) {
-      const double left = weight[b], right = total - left;
-      const double value = gain[b] * total / (left * right);
-      gain[b] = left >= margin && right >= margin ? value : 0.0;
-      largest = gain[b] > largest ? gain[b] : largest;
-    }
-    if (largest <= smallest_gain) return best;
+    if (largest <= least) return best;
     best.gain = largest;
     while (gain[best.bin] < largest * (1 - 1e-9)) ++best.bin;
     return best;
@@ -508,6 +518,7 @@ class TreeGrower {
   bool is_small_[kMaxDifferences] = {};
   std::vector<int32_t> first_of_node_;
   std::vector<Split> best_;
+  Scratch scratch_;
   SplitTree tree_;
 };
 

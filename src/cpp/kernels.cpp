@@ -71,12 +71,66 @@ void call_fit_joint(const T* x, const T* target, const T* weight, int64_t n_inpu
     for (int64_t i = 0; i < n_leaves * tree.n_outputs * tree.n_components; ++i) tree.leaf_weights[i] *= unit;
 }
 
+// The tree of one round among the concatenated arrays of all rounds.
+template <typename T>
+TreeView<T> tree_of_round(const TreeView<T>& trees, int64_t k) {
+  const int64_t m = trees.n_components, leaves = leaf_count(trees), nodes = leaves - 1, o = trees.n_outputs;
+  return {trees.depth,
+          m,
+          o,
+          trees.gate_weights + k * nodes * m,
+          trees.gate_bias + k * nodes,
+          trees.leaf_values + k * leaves * o,
+          trees.leaf_weights ? trees.leaf_weights + k * leaves * o * m : nullptr};
+}
+
+// Algorithm 1 with joint steps, for a loss without refitted leaves. q (n_rounds, q_size) begins with the initial
+// transform; each operation is a separate loop, as in boost_greedy.
+template <typename T>
+void call_boost_joint(const T* x, const T* y, const T* weight, int64_t n_inputs, int64_t n_samples,
+                      const JointSettings& settings, const LossSettings& loss, int64_t n_rounds, double learning_rate,
+                      int n_threads, Interrupt* interrupt, const TreeView<T>& trees, int64_t q_size, T* q,
+                      T* prediction) {
+  const int64_t size = trees.n_outputs * n_samples;
+  const T rate = static_cast<T>(learning_rate);
+  std::vector<T> residual(static_cast<size_t>(size)), output(residual.size());
+  std::vector<double> trace(static_cast<size_t>(settings.n_steps) + 1);
+  for (int64_t k = 0; k < n_rounds; ++k) {
+    T* own = q + k * q_size;
+    if (k > 0) std::copy_n(own - q_size, q_size, own);
+    call_negative_gradient(loss, y, prediction, size, residual.data());
+    call_fit_joint(x, residual.data(), weight, n_inputs, n_samples, settings, n_threads, interrupt,
+                   tree_of_round(trees, k), own, output.data(), trace.data());
+    if (interrupted(interrupt)) return;
+    for (T& value : output) value *= rate;
+    for (int64_t i = 0; i < size; ++i) prediction[i] += output[i];
+  }
+}
+
+// out (n_rounds, n_outputs, n_samples): learning_rate times the output of each round at z = Q_k x
+template <typename T>
+void call_joint_outputs(const T* x, int64_t n_inputs, int64_t n_samples, int64_t n_rounds, double learning_rate,
+                        int n_threads, const TreeView<const T>& trees, const T* q, T* out) {
+  const int64_t m = trees.n_components, size = trees.n_outputs * n_samples;
+  const std::vector<double> none(static_cast<size_t>(m), 0.0);
+  std::vector<double> precise(static_cast<size_t>(m * n_samples)), coefficients(static_cast<size_t>(m * n_inputs));
+  std::vector<T> z(precise.size());
+  for (int64_t k = 0; k < n_rounds; ++k) {
+    std::copy_n(q + k * m * n_inputs, m * n_inputs, coefficients.begin());
+    linear_outputs(coefficients.data(), none.data(), m, x, n_inputs, n_samples, 1, precise.data());
+    std::transform(precise.begin(), precise.end(), z.begin(), [](double v) { return static_cast<T>(v); });
+    tree_output(tree_of_round(trees, k), z.data(), n_samples, n_threads, out + k * size);
+    for (int64_t i = 0; i < size; ++i) out[k * size + i] *= static_cast<T>(learning_rate);
+  }
+}
+
 template <typename T>
 constexpr Kernels<T> kernels() {
   return {&leaf_probabilities<T>, &tree_output<T>,       &tree_gradients<T>,         &bin_columns<T>,
           &call_fit_greedy<T>,    &call_boost_greedy<T>, &call_negative_gradient<T>, &call_refit_leaves<T>,
-          &call_fit_joint<T>,     &predict<T>,           &predict_each<T>,           &column_effects<T>,
-          &weighted_means<T>,     &moments<T>,           &linear_outputs<T>};
+          &call_fit_joint<T>,     &call_boost_joint<T>,  &call_joint_outputs<T>,     &predict<T>,
+          &predict_each<T>,       &column_effects<T>,    &weighted_means<T>,         &moments<T>,
+          &linear_outputs<T>};
 }
 
 }  // namespace

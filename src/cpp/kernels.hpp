@@ -27,6 +27,12 @@ struct Kernels {
   void (*fit_joint)(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
                     const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreeView<T>& tree, T* q,
                     T* output, double* loss_trace);
+  void (*boost_joint)(const T* x, const T* y, const T* weight, int64_t n_inputs, int64_t n_samples,
+                      const JointSettings& settings, const LossSettings& loss, int64_t n_rounds, double learning_rate,
+                      int n_threads, Interrupt* interrupt, const TreeView<T>& trees, int64_t q_size, T* q,
+                      T* prediction);
+  void (*joint_outputs)(const T* x, int64_t n_inputs, int64_t n_samples, int64_t n_rounds, double learning_rate,
+                        int n_threads, const TreeView<const T>& trees, const T* q, T* out);
   void (*predict)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*predict_each)(const Ensemble<T>& ensemble, const T* rows, int64_t n_samples, int n_threads, T* out);
   void (*column_effects)(const Ensemble<T>& ensemble, const T* rows, const T* weight, int64_t n_samples, int n_threads,

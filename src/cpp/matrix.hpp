@@ -6,7 +6,8 @@
 namespace softboost {
 namespace SB_ISA {
 
-// Number of rows of a tile of accumulators; with two vectors per row, the tile fits the registers.
+// Number of rows of a tile of accumulators; with two vectors per row, the tile fits the registers. The loops over a tile
+// are flat and unrolled, because the compiler keeps arrays in memory in nested loops.
 constexpr int kTileRows = SB_VECTOR_BYTES == 64 ? 8 : 4;
 
 template <typename T, int R, int W, bool transposed>
@@ -14,17 +15,19 @@ inline void multiply_tile(const T* a, int64_t a_stride, int64_t m, const T* b, i
                           int64_t out_stride) {
   using V = typename Lanes<T>::vec;
   constexpr int64_t kLanes = Lanes<T>::count;
-  V sum[R][W];
-  for (int r = 0; r < R; ++r)
-    for (int w = 0; w < W; ++w) sum[r][w] = V{} + (bias ? bias[r] : T(0));
+  V sum[R * W];
+  SB_UNROLL
+  for (int e = 0; e < R * W; ++e) sum[e] = V{} + (bias ? bias[e / W] : T(0));
   for (int64_t k = 0; k < m; ++k) {
     V column[W];
+    SB_UNROLL
     for (int w = 0; w < W; ++w) column[w] = load(b + k * b_stride + w * kLanes);
-    for (int r = 0; r < R; ++r)
-      for (int w = 0; w < W; ++w) sum[r][w] += (transposed ? a[k * a_stride + r] : a[r * a_stride + k]) * column[w];
+    SB_UNROLL
+    for (int e = 0; e < R * W; ++e)
+      sum[e] += (transposed ? a[k * a_stride + e / W] : a[e / W * a_stride + k]) * column[e % W];
   }
-  for (int r = 0; r < R; ++r)
-    for (int w = 0; w < W; ++w) store(out + r * out_stride + w * kLanes, sum[r][w]);
+  SB_UNROLL
+  for (int e = 0; e < R * W; ++e) store(out + e / W * out_stride + e % W * kLanes, sum[e]);
 }
 
 template <typename T, int R, bool transposed>
@@ -89,17 +92,18 @@ inline void multiply_transposed_tile(const T* a, int64_t a_stride, const T* b, i
                                      int64_t out_stride) {
   using V = typename Lanes<T>::vec;
   constexpr int64_t kLanes = Lanes<T>::count;
-  V sum[R][C] = {};
+  V sum[R * C] = {};
   for (int64_t i = 0; i < n; i += kLanes) {
-    V column[C];
+    V row[R], column[C];
+    SB_UNROLL
     for (int c = 0; c < C; ++c) column[c] = load(b + c * b_stride + i);
-    for (int r = 0; r < R; ++r) {
-      const V row = load(a + r * a_stride + i);
-      for (int c = 0; c < C; ++c) sum[r][c] += row * column[c];
-    }
+    SB_UNROLL
+    for (int r = 0; r < R; ++r) row[r] = load(a + r * a_stride + i);
+    SB_UNROLL
+    for (int e = 0; e < R * C; ++e) sum[e] += row[e / C] * column[e % C];
   }
-  for (int r = 0; r < R; ++r)
-    for (int c = 0; c < C; ++c) out[r * out_stride + c] = lane_sum<T>(sum[r][c]);
+  SB_UNROLL
+  for (int e = 0; e < R * C; ++e) out[e / C * out_stride + e % C] = lane_sum<T>(sum[e]);
 }
 
 // out (p, q) = a (p, n) b^T with b (q, n); n is a multiple of the vector length.

@@ -21,17 +21,23 @@ void accumulate_gram(const T* basis, const T* target, int64_t n_basis, int64_t n
   for (int64_t p0 = 0; p0 < n_basis; p0 += kTile) {
     for (int64_t q0 = 0; q0 < p0 + kTile; q0 += kWide) {
       if (p0 + kTile <= n_basis && q0 + kWide <= n_basis) {
-        V sum[kTile][kWide] = {};
+        V sum[kTile * kWide] = {};
         for (int64_t i = 0; i < padded; i += kLanes) {
           V row[kTile], column[kWide];
+          SB_UNROLL
           for (int64_t a = 0; a < kTile; ++a) row[a] = load(basis + (p0 + a) * stride + i);
+          SB_UNROLL
           for (int64_t b = 0; b < kWide; ++b) column[b] = load(basis + (q0 + b) * stride + i);
-          for (int64_t a = 0; a < kTile; ++a)
-            for (int64_t b = 0; b < kWide; ++b) sum[a][b] += row[a] * column[b];
+          SB_UNROLL
+          for (int64_t e = 0; e < kTile * kWide; ++e) sum[e] += row[e / kWide] * column[e % kWide];
         }
-        for (int64_t a = 0; a < kTile; ++a)
-          for (int64_t b = 0; b < kWide; ++b)
-            if (q0 + b <= p0 + a) gram[(p0 + a) * n_basis + q0 + b] += static_cast<double>(lane_sum<T>(sum[a][b]));
+        SB_UNROLL
+        for (int64_t a = 0; a < kTile; ++a) {
+          T total[kWide];
+          lane_sums<T, kWide>(sum + a * kWide, total);
+          for (int64_t b = 0; b < std::min(kWide, p0 + a - q0 + 1); ++b)
+            gram[(p0 + a) * n_basis + q0 + b] += static_cast<double>(total[b]);
+        }
       } else {
         for (int64_t p = p0; p < std::min(p0 + kTile, n_basis); ++p)
           for (int64_t q = q0; q < std::min(q0 + kWide, p + 1); ++q)
@@ -56,7 +62,7 @@ struct Cholesky {
     constexpr int64_t kLanes = Lanes<double>::count;
     size = n;
     stride = round_up(n, kLanes);
-    factor.assign(static_cast<size_t>(n * stride), 0.0);
+    factor.resize(static_cast<size_t>(n * stride));
     inverse_diagonal.assign(static_cast<size_t>(n), 0.0);
     double* u = factor.data();
     double largest = 0;
@@ -96,13 +102,14 @@ struct Cholesky {
   // Computes `inverse`, rows `stride` apart; leverages are then a product instead of a solve for every row.
   void invert() {
     constexpr int64_t kLanes = Lanes<double>::count;
+    using V = typename Lanes<double>::vec;
     inverse.assign(static_cast<size_t>(size * stride), 0.0);
     for (int64_t p = 0; p < size; ++p) {
       double* row = inverse.data() + p * stride;
-      for (int64_t q = 0; q < p; ++q) {
-        const double f = factor[q * stride + p];
-        const double* earlier = inverse.data() + q * stride;
-        for (int64_t i = 0; i <= q; i += kLanes) store(row + i, load(row + i) - f * load(earlier + i));
+      for (int64_t i = 0; i < p; i += kLanes) {
+        V sum = {};
+        for (int64_t q = i; q < p; ++q) sum -= factor[q * stride + p] * load(inverse.data() + q * stride + i);
+        store(row + i, sum);
       }
       row[p] += 1.0;
       for (int64_t i = 0; i <= p; ++i) row[i] *= inverse_diagonal[p];

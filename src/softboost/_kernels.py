@@ -25,11 +25,13 @@ __all__ = [
     "GreedyTree",
     "bin_columns",
     "boost_greedy",
+    "boost_joint",
     "fit_greedy",
     "fit_joint",
     "greedy_settings",
     "instruction_set",
     "instruction_sets",
+    "joint_outputs",
     "joint_settings",
     "lasso_path",
     "leaf_probabilities",
@@ -324,6 +326,66 @@ def fit_joint(
         x, target, weight, settings, depth, n_components, q, gate_weights, gate_bias, leaf_values, leaf_weights,
         n_threads,
     )  # fmt: skip
+
+
+def boost_joint(
+    x: Array,
+    y: Array,
+    weight: Array | None,
+    settings: Any,
+    depth: int,
+    n_components: int,
+    linear_leaves: bool,
+    q: Array,
+    n_rounds: int,
+    learning_rate: float,
+    prediction: Array,
+    n_threads: int = 1,
+    loss: Any = SQUARED_ERROR,
+) -> tuple[Array, tuple[Array, Array, Array, Array | None]]:
+    """Boost with :func:`fit_joint`, each round from the transform of the last; updates ``prediction`` in place.
+
+    ``q`` is the initial transform, and the loss must not refit leaves. Returns the transforms (n_rounds, *q.shape) and
+    the gate weights, gate biases, leaf values and leaf weights of the trees, with the rounds as first axis.
+    """
+    _check_samples(x, y, weight)
+    if prediction.shape != y.shape:
+        raise ValueError(f"prediction must have shape {y.shape}, got {prediction.shape}")
+    expected = {"identity": (0,), "diagonal": (x.shape[0],), "linear": (n_components, x.shape[0])}
+    kind = settings.transform.name
+    if q.shape != expected[kind] or (kind != "linear" and n_components != x.shape[0]):
+        raise ValueError(f"transform {kind} with {x.shape[0]} inputs needs parameters of shape {expected[kind]}")
+    if loss.refit_leaves:
+        raise ValueError("the loss refits leaves, which joint rounds in the kernel do not")
+    qs, *trees = _core.boost_joint(
+        x, y, weight, settings, loss, depth, n_components, linear_leaves, np.ascontiguousarray(q).ravel(), n_rounds,
+        learning_rate, prediction, n_threads,
+    )  # fmt: skip
+    return qs.reshape(n_rounds, *q.shape), tuple(trees)
+
+
+def joint_outputs(
+    x: Array,
+    q: Array,
+    gate_weights: Array,
+    gate_bias: Array,
+    leaf_values: Array,
+    leaf_weights: Array | None,
+    learning_rate: float,
+    n_threads: int = 1,
+) -> Array:
+    """``learning_rate`` times the output of each round of :func:`boost_joint` at x, for linear transforms.
+
+    Shape (n_rounds, n_outputs, n_samples).
+    """
+    n_rounds, n_components, n_inputs = q.shape
+    n_leaves, n_outputs = leaf_values.shape[1:]
+    shapes = [(n_rounds, n_leaves - 1, n_components), (n_rounds, n_leaves - 1), (n_rounds, n_leaves, n_outputs)]
+    if x.shape[0] != n_inputs or [gate_weights.shape, gate_bias.shape, leaf_values.shape] != shapes:
+        raise ValueError(f"the shapes of the trees do not fit q of shape {q.shape} and x of shape {x.shape}")
+    if leaf_weights is not None and leaf_weights.shape != (*shapes[2], n_components):
+        raise ValueError(f"leaf_weights must have shape {(*shapes[2], n_components)}, got {leaf_weights.shape}")
+    return _core.joint_outputs(x, q, gate_weights, gate_bias, leaf_values, leaf_weights, learning_rate, n_threads)
 
 
 def _check_samples(columns: Array, target: Array, weight: Array | None) -> None:

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softboost import _kernels
-from softboost.losses import Loss, weighted_mean
-from softboost.transforms import Transform
+from softboost.losses import Loss, SquaredError, weighted_mean
+from softboost.transforms import Linear, Transform
 
+from .gradient import GradientTrees
 from .greedy import GreedyTrees
 from .kernel_loss import kernel_loss
 from .learner import Fitted, TrainingData, WeakLearner, ridge_leaves
 from .parts import DealtParts, Features, Part, deal
-from .soft_tree import SoftTree, flattened, unflattened
+from .rounds import JointRounds, KernelRounds
+from .soft_tree import SoftTree, flattened
 
 __all__ = ["Boosted", "Features", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
 
@@ -59,22 +62,6 @@ class Recipe:
     start: Literal["zero", "constant", "linear"] = "constant"
 
 
-class KernelRounds(Sequence[tuple[None, SoftTree]]):
-    """Rounds computed by the kernel, stored as concatenated arrays and converted to trees on first access."""
-
-    def __init__(self, flat: dict[str, Array], n_outputs: int) -> None:
-        self.flat, self.n_outputs = flat, n_outputs
-        self._cut: list[tuple[None, SoftTree]] | None = None
-
-    def __len__(self) -> int:
-        return len(self.flat["depth"])
-
-    def __getitem__(self, index: Any) -> Any:
-        if self._cut is None:
-            self._cut = [(None, tree) for tree in unflattened(self.flat, self.n_outputs)]
-        return self._cut[index]
-
-
 @dataclass
 class Boosted:
     """A fitted recipe: ``rounds[k]`` holds the transform's parameters and the tree of round k + 1.
@@ -97,7 +84,10 @@ class Boosted:
         packed = self._packed(X) if self.recipe.transform is None else None
         if packed is not None:
             return packed.predict_each(np.ascontiguousarray(X.T), n_threads).transpose(0, 2, 1)
-        z = Features(self.recipe.transform, np.ascontiguousarray(X[self.columns]))
+        own = np.ascontiguousarray(X[self.columns])
+        if isinstance(self.rounds, JointRounds) and self._is_linear:
+            return self.rounds.outputs(own, self.learning_rate, n_threads)
+        z = Features(self.recipe.transform, own)
         return np.stack([self.learning_rate * tree.output(z.at(theta), n_threads) for theta, tree in self.rounds])
 
     def effects(self, data: TrainingData) -> Array | None:
@@ -117,20 +107,20 @@ class Boosted:
         if isinstance(self.rounds, KernelRounds):
             flat, n_outputs = self.rounds.flat, self.rounds.n_outputs
             flat = {**flat, "columns": self.columns[flat["columns"]], "leaf": self.learning_rate * flat["leaf"]}
+        elif isinstance(self.rounds, JointRounds) and self._is_linear:
+            flat, n_outputs = self.rounds.flat(self.columns), self.rounds.trees[2].shape[2]
+            flat["leaf"] *= self.learning_rate
         else:
             trees = self.trees_on_columns(len(self.rounds))
             if trees is None:
                 return None
             flat, n_outputs = flattened(trees), trees[0].leaf_values.shape[1] if trees else 1
-        n_features = len(X)
-        return _kernels.pack_ensemble(
-            X.dtype,
-            offset=np.zeros(n_features),
-            scale=np.ones(n_features),
-            intercept=np.zeros(n_outputs),
-            coefficients=np.zeros((n_outputs, n_features)),
-            **flat,
-        )
+        return _kernels.pack_ensemble(X.dtype, **_plain_inputs(len(X), n_outputs), **flat)
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether z = Q x as for :class:`~softboost.transforms.Linear`, and not as for a subclass with another z."""
+        return type(self.recipe.transform).apply is Linear.apply  # type: ignore[union-attr]
 
     def trees_on_columns(self, n_rounds: int) -> list[SoftTree] | None:
         """The first trees as trees on all columns of X, multiplied with Q; None if a transform is not linear."""
@@ -157,6 +147,20 @@ class Boosted:
         return trees
 
 
+@lru_cache(maxsize=16)
+def _plain_inputs(n_features: int, n_outputs: int) -> dict[str, Array]:
+    """Arguments of :func:`softboost._kernels.pack_ensemble` for standardised columns without a linear part."""
+    limit = np.full(n_features, _kernels.FARTHEST)
+    return {
+        "offset": np.zeros(n_features),
+        "scale": np.ones(n_features),
+        "low": -limit,
+        "high": limit,
+        "intercept": np.zeros(n_outputs),
+        "coefficients": np.zeros((n_outputs, n_features)),
+    }
+
+
 def boost(
     recipe: Recipe,
     X: Array,
@@ -166,8 +170,9 @@ def boost(
     raw_prediction: Array,
     *,
     columns: Array | None = None,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int = 0,
     n_threads: int = 1,
+    data: TrainingData | None = None,
     previous: Boosted | None = None,
     after_round: Callable[[Boosted], bool] | None = None,
 ) -> Boosted:
@@ -179,30 +184,35 @@ def boost(
         Training rows; ``X`` holds all columns, and ``columns`` lists those that the recipe may use.
     raw_prediction : ndarray of shape (n_outputs, n_samples)
         y_hat_0 on these rows; with ``previous``, the prediction after its rounds.
+    rng : numpy.random.Generator or int
+        A generator, or the seed of one, which is created only if the recipe draws numbers.
+    data : TrainingData or None
+        X and the weights, with bins that several fits share.
     previous : Boosted or None
         Completed rounds to continue from.
     after_round : callable or None
         Called with the model after every round; boosting ends when it returns True.
     """
-    rng = np.random.default_rng(0) if rng is None else rng
     columns = np.arange(X.shape[0], dtype=np.int32) if columns is None else columns
     if columns.size == 0:
         return Boosted(recipe, columns, recipe.learning_rate)
-    parts = deal(X, columns, y, weight, raw_prediction, n_threads, recipe.transform)
+    parts = deal(X, columns, y, weight, raw_prediction, n_threads, recipe.transform, data)
     rounds: list[tuple[Array | None, SoftTree]] = [] if previous is None else list(previous.rounds)
     model = Boosted(recipe, columns, recipe.learning_rate, rounds)
     theta = rounds[-1][0] if rounds else None
     if previous is not None:
         model.train_loss = list(previous.train_loss)
     if recipe.transform is not None and theta is None:
-        first = parts[0]
+        first, rng = parts[0], np.random.default_rng(rng)
         theta = recipe.transform.start_weighted(first.data.X.T, first.residual(loss).T, first.data.weight, rng)
         theta = np.asarray(theta, dtype=X.dtype)
 
-    if previous is None and after_round is None and len(parts) == 1 and _kernel_can_boost(recipe, loss):
-        model.rounds = _boost_in_kernel(recipe, parts[0], loss)
-        return model
-    run_rounds(model, parts, loss, theta, rng, after_round=after_round)
+    if previous is None and after_round is None and len(parts) == 1:
+        in_kernel = _boost_in_kernel(recipe, parts[0], loss, theta)
+        if in_kernel is not None:
+            model.rounds = in_kernel
+            return model
+    run_rounds(model, parts, loss, theta, np.random.default_rng(rng), after_round=after_round)
     return model
 
 
@@ -253,20 +263,28 @@ def run_rounds(
                 break
 
 
-def _kernel_can_boost(recipe: Recipe, loss: Loss) -> bool:
-    """Whether the kernel has a loop that gives the same rounds as :func:`run_rounds`, bit for bit."""
-    return kernel_loss(loss) is not None and type(recipe.learner) is GreedyTrees and recipe.transform is None
+def _boost_in_kernel(recipe: Recipe, part: Part, loss: Loss, theta: Array | None) -> KernelRounds | JointRounds | None:
+    """The rounds of :func:`run_rounds`, bit for bit, from a loop in the kernel; None if the kernel has no such loop.
 
-
-def _boost_in_kernel(recipe: Recipe, part: Part, loss: Loss) -> KernelRounds:
-    """The loop of :func:`run_rounds` in the kernel; with few rows, Python costs more than the tree itself."""
-    assert isinstance(recipe.learner, GreedyTrees)
-    data, settings = part.data, recipe.learner.settings(part.data)
-    flat = _kernels.boost_greedy(
-        data.X, data.bins, part.y, data.weight, settings, recipe.n_estimators, recipe.learning_rate,
-        part.raw_prediction, data.n_threads, kernel_loss(loss),
-    )  # fmt: skip
-    return KernelRounds(flat, len(part.y))
+    With few rows, Python costs more than the tree itself.
+    """
+    learner, data, settings = recipe.learner, part.data, kernel_loss(loss)
+    if settings is None:
+        return None
+    if type(learner) is GreedyTrees and recipe.transform is None:
+        flat = _kernels.boost_greedy(
+            data.X, data.bins, part.y, data.weight, learner.settings(data), recipe.n_estimators, recipe.learning_rate,
+            part.raw_prediction, data.n_threads, settings,
+        )  # fmt: skip
+        return KernelRounds(flat, len(part.y))
+    transform = recipe.transform
+    if transform is None or transform.kernel_kind is None or theta is None or type(loss) is not SquaredError:
+        return None
+    if type(learner) is GradientTrees and learner.gates == "greedy":
+        return learner.boost_in_kernel(
+            data, part.y, part.raw_prediction, transform, theta, recipe.n_estimators, recipe.learning_rate
+        )
+    return None
 
 
 def _refit_leaves(tree: SoftTree, theta: Array | None, part: Part, loss: Loss) -> tuple[SoftTree, Array]:

@@ -14,6 +14,7 @@ from softboost.transforms import Transform
 
 from .greedy import GreedyTrees, min_leaf_weight
 from .learner import Fitted, TrainingData, apply_transform, ridge_leaves
+from .rounds import JointRounds
 from .soft_tree import SoftTree
 
 __all__ = ["AdamState", "GradientTrees", "NoisyTrees"]
@@ -130,11 +131,10 @@ class GradientTrees:
         node_slope = gate_weights.sum(axis=1)  # each row holds a single weight
         return gate_weights, np.where(split, unit.gate_bias * node_slope, unit.gate_bias).astype(z.dtype)
 
-    def _fit_in_kernel(
-        self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform | None, theta: Array | None
-    ) -> Fitted:
+    def _settings(self, data: TrainingData, transform: Transform | None) -> Any:
+        """Settings of the kernel."""
         kind = "identity" if transform is None else transform.kernel_kind
-        settings = _kernels.joint_settings(
+        return _kernels.joint_settings(
             transform=kind,  # type: ignore[arg-type]
             n_steps=self.n_steps if transform is None else transform.n_steps,
             solve_leaves=self.solve_leaves,
@@ -148,6 +148,33 @@ class GradientTrees:
             greedy_gates=self.gates == "greedy",
             min_leaf_weight=min_leaf_weight(data),
         )
+
+    def boost_in_kernel(
+        self,
+        data: TrainingData,
+        y: Array,
+        raw_prediction: Array,
+        transform: Transform,
+        theta: Array,
+        n_rounds: int,
+        learning_rate: float,
+    ) -> JointRounds:
+        """The rounds that repeated calls of :meth:`fit` give under squared error, for gates that start greedily.
+
+        Updates ``raw_prediction`` in place.
+        """
+        n_components = len(theta) if theta.ndim == 2 else len(data.X)
+        self._check_size(n_components)
+        theta, trees = _kernels.boost_joint(
+            data.X, y, data.weight, self._settings(data, transform), self.depth, n_components,
+            self.leaves == "linear", theta, n_rounds, learning_rate, raw_prediction, data.n_threads,
+        )  # fmt: skip
+        return JointRounds(theta, trees)
+
+    def _fit_in_kernel(
+        self, tree: SoftTree, data: TrainingData, target: Array, transform: Transform | None, theta: Array | None
+    ) -> Fitted:
+        settings = self._settings(data, transform)
         q = np.zeros(0, dtype=data.X.dtype) if theta is None else np.array(theta, order="C")
         output, _ = _kernels.fit_joint(
             data.X, target, data.weight, settings, self.depth, q, tree.gate_weights, tree.gate_bias,

@@ -41,12 +41,29 @@ class TrainingData:
     n_threads: int = 1
     _bins: Any = None
     _settings: dict[Any, Any] = field(default_factory=dict)  # kernel settings of each learner
+    _whole: tuple[TrainingData, Array] | None = None  # the rows with more columns, and which columns these are
 
     @property
     def bins(self) -> Any:
         if self._bins is None:
+            self._bins = self._bins_of_whole()
+        if self._bins is None:
             self._bins = _kernels.bin_columns(self.X, self.weight, 256, self.n_threads)
         return self._bins
+
+    def _bins_of_whole(self) -> Any:
+        """The bins of the same columns among more columns, where those are known or nearly all are needed."""
+        if self._whole is None:
+            return None
+        whole, columns = self._whole
+        if whole._bins is None and 2 * len(columns) < len(whole.X):
+            return None
+        return whole.bins.take(columns)
+
+    def of_columns(self, columns: Array) -> TrainingData:
+        """The same rows with some of the columns."""
+        columns = np.ascontiguousarray(columns, dtype=np.int32)
+        return TrainingData(np.ascontiguousarray(self.X[columns]), self.weight, self.n_threads, _whole=(self, columns))
 
     @property
     def total_weight(self) -> float:

@@ -144,16 +144,18 @@ def deal(
     raw: Array,
     n_threads: int,
     transform: Transform | None,
+    whole: TrainingData | None = None,
 ) -> Sequence[Part]:
     """The rows as one part, or as random parts if there are more than ``MAX_ROWS_PER_TREE``.
 
-    One part of more than ``ROWS_IN_ORDER`` rows is in random order too.
+    One part of more than ``ROWS_IN_ORDER`` rows is in random order too. ``whole`` holds the same rows with all columns,
+    whose bins are used again.
     """
     n = X.shape[1]
     if n > MAX_ROWS_PER_TREE:
         return DealtParts(X, columns, y, weight, raw, n_threads, transform)
     if n <= ROWS_IN_ORDER:
-        data = TrainingData(np.ascontiguousarray(X[columns]), weight, n_threads)
+        data = (TrainingData(X, weight, n_threads) if whole is None else whole).of_columns(columns)
         return [Part(data, np.ascontiguousarray(y), np.array(raw, order="C"), transform)]
     rows = np.random.default_rng(0).permutation(n)
     own = None if weight is None else np.ascontiguousarray(weight[rows])

@@ -28,7 +28,8 @@ def pilot_ranking(data: TrainingData, target: Array) -> Array:
     """Columns by their effect in a short pilot run, largest first; ties by column index."""
     data, target = data.thinned(), evenly_spaced(target)
     recipe = Recipe("pilot", PILOT, None, PILOT_ROUNDS, 0.3)
-    pilot = boost(recipe, data.X, target, data.weight, SquaredError(), np.zeros_like(target), n_threads=data.n_threads)
+    start = np.zeros_like(target)
+    pilot = boost(recipe, data.X, target, data.weight, SquaredError(), start, n_threads=data.n_threads, data=data)
     effects = pilot.effects(data)
     assert effects is not None
     order = np.argsort(-effects, kind="stable")

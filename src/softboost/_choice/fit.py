@@ -80,7 +80,7 @@ class Fit:
             kwargs["after_round"].begin(first)
         model = boost(
             recipe, rows.X, rows.y, rows.weight, rows.loss, raw,
-            columns=columns, rng=np.random.default_rng(self.seed), n_threads=rows.n_threads, **kwargs,
+            columns=columns, rng=self.seed, n_threads=rows.n_threads, data=rows.data, **kwargs,
         )  # fmt: skip
         if is_asked:
             self._boosted[candidate.name] = first, model

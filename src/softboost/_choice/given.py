@@ -160,4 +160,5 @@ def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _same(a: Candidate, b: Candidate) -> bool:
-    return (replace(a.recipe, name=b.recipe.name), a.columns, a.when) == (b.recipe, b.columns, b.when)
+    one, other = vars(a.recipe), vars(b.recipe)
+    return (a.columns, a.when) == (b.columns, b.when) and all(one[k] == other[k] for k in one if k != "name")

@@ -186,18 +186,20 @@ class OutOfFold:
     def __init__(
         self, predictions: Array, y: Array, weight: Array | None, loss: Loss, fold: Array | None = None
     ) -> None:
-        self.predictions, self.y, self.weight, self.loss = predictions, y, weight, loss
+        self.predictions, self.y, self.weight, self.loss = np.ascontiguousarray(predictions), y, weight, loss
         self.fold = np.zeros(y.shape[1], dtype=int) if fold is None else fold
 
     def without(self, folds: Collection[int]) -> OutOfFold:
         """The evidence of the rows of all other folds."""
-        kept = ~np.isin(self.fold, list(folds))
+        kept = np.ones(len(self.fold), dtype=bool)
+        for k in folds:
+            kept &= self.fold != k
         weight = None if self.weight is None else self.weight[kept]
         return OutOfFold(self.predictions[:, :, kept], self.y[:, kept], weight, self.loss, self.fold[kept])
 
     def combined(self, mixture: Array) -> Array:
         """Predictions of a mixture, shape (n_outputs, n_judged)."""
-        return np.tensordot(mixture, self.predictions, axes=1)
+        return (mixture @ self.predictions.reshape(len(mixture), -1)).reshape(self.y.shape)
 
     def losses(self, mixture: Array) -> Array:
         """Losses of a mixture, shape (n_judged,)."""

@@ -16,6 +16,7 @@ best mixture of some candidates. :func:`trust` and :func:`pulled` can be used fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -152,12 +153,12 @@ def _without_small(mixture: Array, least: float) -> Array:
 
 def _winsorised(gain: Array, weight: Array | None) -> Array:
     """Differences of losses clipped at their outer quantiles if there are at least 40 rows."""
-    below = np.cumsum(np.ones(len(gain)) if weight is None else weight[np.argsort(gain, kind="stable")])
+    below = np.arange(1.0, len(gain) + 1) if weight is None else np.cumsum(weight[np.argsort(gain, kind="stable")])
     if below[-1] < LEAST_WINSORISED_ROWS:
         return gain
     shares = np.array([WINSORISED / 2, 1 - WINSORISED / 2]) * below[-1]
     low, high = np.sort(gain)[np.searchsorted(below, shares - 1e-9)]
-    return np.clip(gain, low, high)
+    return np.minimum(np.maximum(gain, low), high)
 
 
 def trust(gain: Array, weight: Array | None, required: float, doubt: float = 0.0) -> float:
@@ -166,11 +167,16 @@ def trust(gain: Array, weight: Array | None, required: float, doubt: float = 0.0
     It is ``clip(t - required - doubt / n, 0, 1)`` with the t statistic of the differences. If all differences are
     equal, it is 1 for a gain and 0 otherwise.
     """
-    mean = float(np.average(gain, weights=weight))
-    spread = float(np.sqrt(np.average((gain - mean) ** 2, weights=weight)))
-    n = len(gain) if weight is None else float(weight.sum())
-    error = spread / np.sqrt(max(n, 1.0))
-    return float(np.clip(mean / error - required - doubt / n, 0.0, 1.0)) if error > 0 else float(mean > 0)
+    if weight is None:  # as np.average, which takes longer
+        n = float(len(gain))
+        mean = float(gain.mean())
+        spread = math.sqrt(float(((gain - mean) ** 2).mean()))
+    else:
+        n = float(weight.sum())
+        mean = float(np.average(gain, weights=weight))
+        spread = math.sqrt(float(np.average((gain - mean) ** 2, weights=weight)))
+    error = spread / math.sqrt(max(n, 1.0))
+    return min(max(mean / error - required - doubt / n, 0.0), 1.0) if error > 0 else float(mean > 0)
 
 
 def pulled(simple: Array, rich: Array, share: float) -> Array:

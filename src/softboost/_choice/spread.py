@@ -25,6 +25,7 @@ __all__ = ["learn_intervals"]
 Array = NDArray[Any]
 MAX_SIZE_ROWS = 2048  # for the size of errors; the scores of all rows are used
 MAX_OPERATIONS = 2e9  # of a fit that uses the columns; with more it is left out
+MAX_VALUES = 2**20  # values of the columns, over all folds that are fitted at once
 N_BLOCKS = 5
 N_STEPS = 10
 LARGEST_SURPRISE = 3.0  # an error counts at most this much more than expected, so that one row does not decide
@@ -137,12 +138,18 @@ class _Ladder:
 
     def _judged(self, step: str) -> Array:
         """Logarithm of the size at the rows of each fold, fitted without them."""
-        out = np.empty(len(self.size))
-        for _, train, held in self._folds():
-            slopes, intercept = self._fit(step, train)
-            features = self._used(step)
-            inside = slopes @ features[:, train]
-            out[held] = intercept + np.clip(slopes @ features[:, held], inside.min(), inside.max())
+        out, used = np.empty(len(self.size)), self._used(step)
+        some, size, weight = used[:, self.some], self.size[self.some], self.weight[self.some]
+        folds = np.unique(self.fold)
+        at_once = max(1, MAX_VALUES // some.size)
+        for few in (folds[k : k + at_once] for k in range(0, len(folds), at_once)):
+            train = self.fold[self.some] != few[:, None]
+            slopes, intercepts = fit_log_sizes(some, size, weight * train, PENALTIES[step])
+            inside = slopes @ some
+            low, high = np.where(train, inside, np.inf).min(axis=1), np.where(train, inside, -np.inf).max(axis=1)
+            for k, own in enumerate(few):
+                held = np.flatnonzero(self.fold == own)
+                out[held] = intercepts[k] + np.clip(slopes[k] @ used[:, held], low[k], high[k])
         return out
 
     def _fit(self, step: str, rows: Array) -> tuple[Array, float]:
@@ -174,19 +181,34 @@ def fit_log_size(features: Array, size: Array, weight: Array, penalty: float) ->
     >>> np.round(slopes, 3), round(intercept, 3)
     (array([2.]), 1.0)
     """
-    mean = np.average(features, axis=1, weights=weight)
-    root = np.sqrt(weight)
-    F = (features - mean[:, None]) * root
-    wide = len(F) > F.shape[1]
-    gram = F.T @ F if wide else F @ F.T
-    gram[np.diag_indices_from(gram)] += penalty
+    slopes, intercepts = fit_log_sizes(features, size, weight[None], penalty)
+    return slopes[0], float(intercepts[0])
+
+
+def fit_log_sizes(features: Array, size: Array, weights: Array, penalty: float) -> tuple[Array, Array]:
+    """:func:`fit_log_size` for several weightings (n_fits, n_samples) of the same rows at once.
+
+    Returns slopes (n_fits, n_features) and intercepts (n_fits,).
+    """
+    total = weights.sum(axis=1)
+    mean = weights @ features.T / total[:, None]
+    root = np.sqrt(weights)
+    centred = features - mean[:, :, None]  # (n_fits, n_features, n_samples)
+    F = centred * root[:, None]
+    transposed = F.swapaxes(1, 2)
+    wide = F.shape[1] > F.shape[2]
+    gram = transposed @ F if wide else F @ transposed
+    diagonal = np.arange(gram.shape[1])
+    gram[:, diagonal, diagonal] += penalty
     inverse = np.linalg.inv(gram)
-    level = np.log(np.average(size, weights=weight))
-    slopes, intercept = np.zeros(len(F)), level
+    level = np.log(weights @ size / total)
+    low, high = level[:, None] - FARTHEST_SIZE, level[:, None] + FARTHEST_SIZE
+    slopes, intercepts = np.zeros(mean.shape), level
     for _ in range(N_STEPS):
-        log = np.clip(intercept + slopes @ (features - mean[:, None]), level - FARTHEST_SIZE, level + FARTHEST_SIZE)
+        along = np.matmul(slopes[:, None], centred)[:, 0]
+        log = np.minimum(np.maximum(intercepts[:, None] + along, low), high)
         surprise = np.minimum(size * np.exp(-log) - 1.0, LARGEST_SURPRISE)
-        working = slopes @ F + root * surprise
-        slopes = F @ (inverse @ working) if wide else inverse @ (F @ working)
-        intercept += float(np.average(surprise, weights=weight))
-    return slopes, float(intercept - slopes @ mean)
+        working = (root * (along + surprise))[:, :, None]
+        slopes = (F @ (inverse @ working) if wide else inverse @ (F @ working))[:, :, 0]
+        intercepts = intercepts + (weights * surprise).sum(axis=1) / total
+    return slopes, intercepts - (slopes * mean).sum(axis=1)

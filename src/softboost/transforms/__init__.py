@@ -380,17 +380,19 @@ def supervised_directions(X: Array, target: Array, n_components: int, weight: Ar
     Q = np.zeros((n_components, X.shape[1]), dtype=X.dtype)
     weights: list[Array] = []
     loadings: list[Array] = []
+    negligible = 1e-12 * np.sqrt((X**2).sum() * max(float((target**2).sum()), 1e-300))
     for a in range(n_components):
         covariance = Xd.T @ residual
         direction = covariance[:, 0] if target.shape[1] == 1 else _leading_direction(covariance)
         length = np.sqrt(direction @ direction)
-        if not length > 1e-12 * np.sqrt((X**2).sum() * max(float((target**2).sum()), 1e-300)):
+        if not length > negligible:
             break
         w = direction / length
         t = Xd @ w
         loading = Xd.T @ t / (t @ t)
-        Xd = Xd - np.outer(t, loading)
-        residual = residual - np.outer(t, (residual.T @ t) / (t @ t))
+        if a + 1 < n_components:
+            Xd = Xd - np.outer(t, loading)
+            residual = residual - np.outer(t, (residual.T @ t) / (t @ t))
         rotation = w.copy()  # convert to the original columns by undoing the deflations, last one first
         for w_before, p_before in zip(reversed(weights), reversed(loadings), strict=True):
             rotation -= (p_before @ rotation) * w_before
