@@ -264,6 +264,35 @@ def fit_joint(
     return p, output, [*trace, loss]
 
 
+def recurrent_states(x, input_weights, state_weights, bias, is_lstm):
+    """States of a recurrent layer on x (n_steps, n_inputs, n_samples); complex numbers give derivatives."""
+    n_hidden = state_weights.shape[1]
+    state = cell = np.zeros((n_hidden, x.shape[2]))
+    states = []
+    for now in x:
+        logits = input_weights @ now + state_weights @ state + bias[:, None]
+        if is_lstm:
+            write, keep, candidate, show = logits.reshape(4, n_hidden, -1)
+            write, keep, show = (1 / (1 + np.exp(-t)) for t in (write, keep, show))
+            cell = keep * cell + write * np.tanh(candidate)
+            state = show * np.tanh(cell)
+        else:
+            state = np.tanh(logits)
+        states.append(state)
+    return np.array(states)
+
+
+def recurrent_gradient(arrays, which, is_lstm, grad_states):
+    """Gradient of sum(grad_states * states) with respect to one of x, both weights and the bias, by complex steps."""
+    arrays = [np.array(a, dtype=np.complex128) for a in arrays]
+    gradient = np.zeros(arrays[which].shape)
+    for place in np.ndindex(gradient.shape):
+        arrays[which][place] += 1e-20j
+        gradient[place] = (grad_states * recurrent_states(*arrays, is_lstm)).sum().imag / 1e-20
+        arrays[which][place] -= 1e-20j
+    return gradient
+
+
 def predict(rows, arrays):
     """Raw predictions of a packed ensemble at raw rows (n_samples, n_inputs), from its flat arrays."""
     x = (np.asarray(rows, dtype=np.float64) - arrays["offset"]) * arrays["scale"]

@@ -84,6 +84,12 @@ def test_moves_end_after_failures_and_after_the_limit():
     for _ in range(6):
         theta = learner.fit(data, y[None], Counted(n_steps=4), theta, np.random.default_rng(0)).theta
     assert len(counted) == 3 * 4
+    counted.clear()
+    learner = AlternatingTrees(GreedyTrees(), max_steps=6, required=-1e9)
+    data = TrainingData(np.ascontiguousarray(X.T), None)
+    for _ in range(6):
+        theta = learner.fit(data, y[None], Counted(n_steps=4), theta, np.random.default_rng(0)).theta
+    assert len(counted) == 6
 
 
 def test_every_fourth_distinct_row_is_held_whatever_the_order_and_repeats():

@@ -745,3 +745,73 @@ def test_linear_outputs_match_numpy(dtype, rtol, n_samples):
     got = _kernels.linear_outputs(coefficients, intercepts, x)
     assert_allclose(got, coefficients @ x.astype(np.float64) + intercepts[:, None], rtol=1e-12, atol=1e-12)
     assert_array_equal(got, _kernels.linear_outputs(coefficients, intercepts, x, 3))
+
+
+# -- recurrent layers --------------------------------------------------------------------------------------------------
+
+
+def recurrent_layer(is_lstm, n_steps, n_inputs, n_hidden, n_samples, dtype, seed=0):
+    """x, both weights, the bias and a gradient of the states."""
+    rng = np.random.default_rng(seed)
+    n_gates = n_hidden * (4 if is_lstm else 1)
+    shapes = [(n_steps, n_inputs, n_samples), (n_gates, n_inputs), (n_gates, n_hidden), (n_gates,)]
+    arrays = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    return arrays, rng.normal(size=(n_steps, n_hidden, n_samples)).astype(dtype)
+
+
+@dtypes
+@pytest.mark.parametrize("is_lstm", [False, True])
+@pytest.mark.parametrize(
+    ("n_steps", "n_inputs", "n_hidden", "n_samples"), [(1, 1, 1, 1), (4, 2, 5, 3), (3, 1, 4, 19), (2, 3, 3, 130)]
+)
+def test_recurrent_layers_match_naive(dtype, rtol, is_lstm, n_steps, n_inputs, n_hidden, n_samples):
+    arrays, upstream = recurrent_layer(is_lstm, n_steps, n_inputs, n_hidden, n_samples, dtype)
+    found = _kernels.recurrent_states(*arrays, is_lstm=is_lstm, store=True)
+    assert_near(found.states, reference.recurrent_states(*arrays, is_lstm), rtol)
+    *of_weights, of_x = _kernels.recurrent_gradients(*arrays, found, upstream, is_lstm=is_lstm, of_x=True)
+    for which, got in enumerate([of_x, *of_weights]):
+        assert got.dtype == dtype
+        if which or n_samples < 20:
+            assert_near(got, reference.recurrent_gradient(arrays, which, is_lstm, upstream), 5 * rtol)
+
+
+@dtypes
+@pytest.mark.parametrize("is_lstm", [False, True])
+def test_recurrent_layers_do_not_depend_on_threads_or_much_on_instructions(dtype, rtol, is_lstm):
+    arrays, upstream = recurrent_layer(is_lstm, 5, 2, 6, 700, dtype)
+
+    def results(n_threads):
+        found = _kernels.recurrent_states(*arrays, is_lstm=is_lstm, store=True, n_threads=n_threads)
+        unstored = _kernels.recurrent_states(*arrays, is_lstm=is_lstm, n_threads=n_threads)
+        assert_array_equal(found.states, unstored.states)
+        assert unstored.gates.size == unstored.cells.size == 0
+        options = {"is_lstm": is_lstm, "of_x": True, "n_threads": n_threads}
+        return [found.states, *_kernels.recurrent_gradients(*arrays, found, upstream, **options)]
+
+    one = results(1)
+    for got, expected in zip(results(3), one, strict=True):
+        assert_array_equal(got, expected)
+    with helpers.instruction_set("baseline"):
+        for got, expected in zip(results(1), one, strict=True):
+            assert_near(got, expected, 20 * rtol)
+
+
+@dtypes
+def test_recurrent_layers_saturate_without_overflow(dtype, rtol):
+    arrays, upstream = recurrent_layer(True, 3, 1, 2, 20, dtype)
+    arrays[0] *= dtype(1e20)
+    found = _kernels.recurrent_states(*arrays, is_lstm=True, store=True)
+    assert np.abs(found.states).max() <= 1
+    for gradient in _kernels.recurrent_gradients(*arrays, found, upstream, is_lstm=True)[1:3]:
+        assert np.all(np.isfinite(gradient))
+
+
+def test_recurrent_layers_check_shapes():
+    arrays, upstream = recurrent_layer(True, 3, 2, 4, 5, np.float64)
+    with pytest.raises(ValueError, match=r"bias has shape \(15,\), expected \(16,\)"):
+        _kernels.recurrent_states(*arrays[:3], arrays[3][1:], is_lstm=True)
+    with pytest.raises(ValueError, match="at least one step"):
+        _kernels.recurrent_states(arrays[0][:0], *arrays[1:], is_lstm=True)
+    found = _kernels.recurrent_states(*arrays, is_lstm=True)  # not stored
+    with pytest.raises(ValueError, match="do not fit x"):
+        _kernels.recurrent_gradients(*arrays, found, upstream, is_lstm=True)

@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
 from softboost.transforms import TorchTransform, cnn, lstm, mlp, rnn  # noqa: E402
+from softboost.transforms._torch_recurrence import Recurrence  # noqa: E402
 
 N_FEATURES = 6
 WINDOWS = {"first": [2, 1, 0], "second": [5, 4, 3]}
@@ -89,6 +90,24 @@ def test_linear_module_learns_what_linear_learns():
     paper = plain(feature_transform=SlowLinear()).fit(X, y)
     assert_allclose(ours.transforms_[-1].reshape(N_FEATURES, -1), paper.transforms_[-1], rtol=1e-6, atol=1e-8)
     assert_allclose(ours.predict(X), paper.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm"])
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("last_only", [False, True])
+def test_recurrence_is_that_of_torch(kind, n_layers, last_only):
+    torch.manual_seed(0)
+    own = Recurrence(kind, 2, 5, n_layers, 0.0, last_only).double()
+    x = torch.randn(7, 6, 2, dtype=torch.float64, requires_grad=True)
+    states, expected = own(x), own.cell(x.transpose(0, 1))[0]
+    expected = expected[-1] if last_only else torch.cat([expected.mean(dim=0), expected[-1]], dim=1)
+    torch.testing.assert_close(states, expected)
+    upstream = torch.randn_like(states)
+    wanted = [x, *own.parameters()]
+    for got, gradient in zip(
+        torch.autograd.grad(states, wanted, upstream), torch.autograd.grad(expected, wanted, upstream), strict=True
+    ):
+        torch.testing.assert_close(got, gradient)
 
 
 def test_recipes_start_at_unit_scale(X):

@@ -7,6 +7,7 @@
 #include "joint.hpp"
 #include "linear.hpp"
 #include "predict.hpp"
+#include "recurrent.hpp"
 #include "recursive.hpp"
 #include "smoothing.hpp"
 #include "start_gates.hpp"
@@ -130,7 +131,7 @@ constexpr Kernels<T> kernels() {
           &call_fit_greedy<T>,    &call_boost_greedy<T>, &call_negative_gradient<T>, &call_refit_leaves<T>,
           &call_fit_joint<T>,     &call_boost_joint<T>,  &call_joint_outputs<T>,     &predict<T>,
           &predict_each<T>,       &column_effects<T>,    &weighted_means<T>,         &moments<T>,
-          &linear_outputs<T>};
+          &linear_outputs<T>,     &recurrent_states<T>,  &recurrent_gradients<T>};
 }
 
 }  // namespace

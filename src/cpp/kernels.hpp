@@ -44,6 +44,11 @@ struct Kernels {
                   double* cross);
   void (*linear_outputs)(const double* coefficients, const double* intercepts, int64_t n_models, const T* x,
                          int64_t n_columns, int64_t n_samples, int n_threads, double* out);
+  void (*recurrent_states)(const RecurrentLayer<T>& layer, const T* x, int64_t n_samples, int n_threads, T* states,
+                           T* gates, T* cells);
+  void (*recurrent_gradients)(const RecurrentLayer<T>& layer, const T* x, const T* states, const T* gates,
+                              const T* cells, const T* grad_states, int64_t n_samples, int n_threads,
+                              T* grad_input_weights, T* grad_state_weights, T* grad_bias, T* grad_x);
 };
 
 struct KernelTable {

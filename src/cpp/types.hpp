@@ -79,6 +79,16 @@ struct TreeView {
   T* leaf_weights;  // (n_leaves, n_outputs, n_components), or null for constant leaves
 };
 
+// One recurrent layer: a plain one with one gate per unit, or an LSTM with four.
+template <typename T>
+struct RecurrentLayer {
+  bool is_lstm;
+  int64_t n_steps, n_inputs, n_hidden;
+  const T* input_weights;  // (n_gates * n_hidden, n_inputs)
+  const T* state_weights;  // (n_gates * n_hidden, n_hidden)
+  const T* bias;           // (n_gates * n_hidden,)
+};
+
 constexpr int kMaxDepth = 10;
 constexpr int64_t kMaxBins = 256;
 constexpr int64_t kMaxSorted = 1024;  // splits are searched in sorted rows up to this number, beyond in histograms

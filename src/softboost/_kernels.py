@@ -41,6 +41,8 @@ __all__ = [
     "moments",
     "negative_gradient",
     "pack_ensemble",
+    "recurrent_gradients",
+    "recurrent_states",
     "refit_leaves",
     "relaxed_path",
     "ridge_path",
@@ -532,3 +534,68 @@ def smoothing_bank(
         columns,
         n_threads,
     )
+
+
+class RecurrentStates(NamedTuple):
+    """States (n_steps, n_hidden, n_samples) of a recurrent layer, and what the gradients of an LSTM need."""
+
+    states: Array
+    gates: Array
+    cells: Array
+
+
+def recurrent_states(
+    x: Array,
+    input_weights: Array,
+    state_weights: Array,
+    bias: Array,
+    *,
+    is_lstm: bool,
+    store: bool = False,
+    n_threads: int = 1,
+) -> RecurrentStates:
+    """States of a recurrent layer on x (n_steps, n_inputs, n_samples), a plain one (tanh) or an LSTM.
+
+    Weights and bias have one row per unit, or four for an LSTM, in the order of PyTorch. With ``store``, the result
+    serves :func:`recurrent_gradients`.
+    """
+    n_gates = (4 if is_lstm else 1) * state_weights.shape[1]
+    if x.ndim != 3 or x.shape[0] < 1:
+        raise ValueError(f"x must have shape (n_steps, n_inputs, n_samples) with at least one step, got {x.shape}")
+    for name, array, shape in (
+        ("input_weights", input_weights, (n_gates, x.shape[1])),
+        ("state_weights", state_weights, (n_gates, state_weights.shape[1])),
+        ("bias", bias, (n_gates,)),
+    ):
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+    return RecurrentStates(
+        *_core.recurrent_states(is_lstm, x, input_weights, state_weights, bias, store, n_threads),
+    )
+
+
+def recurrent_gradients(
+    x: Array,
+    input_weights: Array,
+    state_weights: Array,
+    bias: Array,
+    found: RecurrentStates,
+    grad_states: Array,
+    *,
+    is_lstm: bool,
+    of_x: bool = False,
+    n_threads: int = 1,
+) -> tuple[Array, Array, Array, Array | None]:
+    """Gradients of ``sum(grad_states * states)`` with respect to both weights, the bias and, with ``of_x``, x.
+
+    ``found`` is the result of :func:`recurrent_states` with ``store`` for the same arguments.
+    """
+    n_steps, n_hidden, n_samples = x.shape[0], state_weights.shape[1], x.shape[2]
+    shape = (n_steps, n_hidden, n_samples)
+    expected = (shape, (n_steps, 4 * n_hidden, n_samples), shape) if is_lstm else (shape,)
+    if grad_states.shape != shape or any(a.shape != s for a, s in zip(found, expected, strict=False)):
+        raise ValueError(f"grad_states {grad_states.shape} or the stored states do not fit x {x.shape}")
+    *weights, grad_x = _core.recurrent_gradients(
+        is_lstm, x, input_weights, state_weights, bias, *found, grad_states, of_x, n_threads
+    )
+    return (*weights, grad_x if of_x else None)

@@ -41,8 +41,8 @@ class AlternatingTrees:
     ----------
     trees : GreedyTrees
         Fits the trees.
-    max_moves : int
-        Number of rounds that may move the transform; later rounds fit trees only.
+    max_moves, max_steps : int
+        Number of rounds that may move the transform, and of their steps in all; later rounds fit trees only.
     max_failures : int
         Number of moves in a row that the held rows may reject before the transform stays as it is.
     patience : int
@@ -56,6 +56,7 @@ class AlternatingTrees:
     max_failures: int = 4
     patience: int = 20
     required: float = 1.0
+    max_steps: int = 320
 
     def fit(
         self,
@@ -74,7 +75,9 @@ class AlternatingTrees:
         split = _Split.of(data, target) if self._may_move(moves) else None
         if split is not None:
             moves.n += 1
-            moved = self._move(fitted.tree, split, transform, theta, rng)
+            most = min(transform.step_limit(validated=True), self.max_steps - moves.n_steps)
+            moved, n_steps = self._move(fitted.tree, split, transform, theta, rng, most)
+            moves.n_steps += n_steps
             moves.n_failures = moves.n_failures + 1 if moved is None else 0
             if moved is not None:
                 theta = moved
@@ -82,12 +85,15 @@ class AlternatingTrees:
         return fitted._replace(theta=theta)
 
     def _may_move(self, moves: _Moves) -> bool:
-        return moves.n < self.max_moves and moves.n_failures < self.max_failures
+        return moves.n < self.max_moves and moves.n_failures < self.max_failures and moves.n_steps < self.max_steps
 
     def _move(
-        self, tree: SoftTree, rows: _Split, transform: Transform, theta: Array, rng: np.random.Generator
-    ) -> Array | None:
-        """Adam steps on theta with the tree held fixed; None if no step lowers the error of the held rows enough."""
+        self, tree: SoftTree, rows: _Split, transform: Transform, theta: Array, rng: np.random.Generator, most: int
+    ) -> tuple[Array | None, int]:
+        """At most this number of Adam steps on theta with the tree held fixed.
+
+        Returns the new theta, None if no step lowers the error of the held rows enough, and the number of steps.
+        """
         n_components = apply_transform(transform, theta, rows.learn[0][:, :1]).shape[0]
         tree = _with_slopes(_scaled(tree, 1.0 / rows.size), len(rows.learn[0]), n_components, rng)
         training, adam = transform.training(rng), AdamState()
@@ -100,15 +106,15 @@ class AlternatingTrees:
         before = held_errors(theta)
         lowest, lowest_step, kept = float(np.average(before, weights=weight_held)), 0, None
         batches = rows.batches(transform.batch_size, rng)
-        theta, rate = np.array(theta), transform.learning_rate
-        for step in range(1, transform.n_steps + 1):
+        theta, rate, step = np.array(theta), transform.learning_rate, 0
+        for step in range(1, most + 1):
             X, goal, weight = batches()
             z = apply_transform(training, theta, X)
             grad_z = _gradient_of_z(tree, z, goal, weight, rows.n_threads)
             gradient = pull_back(training, theta, X, grad_z)
             theta = transform.project(adam.step(theta, gradient, rate, step), rate)
             theta = transform.towards_identity(theta, TO_IDENTITY * rate)
-            if step % CHECK_EVERY == 0 or step == transform.n_steps:
+            if step % CHECK_EVERY == 0 or step == most:
                 after = held_errors(theta)
                 mean = float(np.average(after, weights=weight_held))
                 if mean < lowest:
@@ -116,7 +122,7 @@ class AlternatingTrees:
                     kept = theta if _is_clear(before - after, weight_held, self.required) else kept
                 if step - lowest_step >= self.patience:
                     break
-        return kept
+        return kept, step
 
 
 @dataclass
@@ -125,6 +131,7 @@ class _Moves:
 
     n: int = 0
     n_failures: int = 0
+    n_steps: int = 0
     _latest: tuple[Array, TrainingData] | None = None
 
     def transformed(self, data: TrainingData, transform: Transform, theta: Array) -> TrainingData:

@@ -136,7 +136,7 @@ class GradientTrees:
         kind = "identity" if transform is None else transform.kernel_kind
         return _kernels.joint_settings(
             transform=kind,  # type: ignore[arg-type]
-            n_steps=self.n_steps if transform is None else transform.n_steps,
+            n_steps=self.n_steps if transform is None else transform.step_limit(),
             solve_leaves=self.solve_leaves,
             gate_learning_rate=self.gate_learning_rate,
             leaf_learning_rate=self.leaf_learning_rate,
@@ -190,8 +190,9 @@ class GradientTrees:
         weight = np.ones(target.shape[1], dtype=target.dtype) if data.weight is None else data.weight
         theta = np.array(theta)
         adams = AdamState(), AdamState(), AdamState(), AdamState(), AdamState()
-        for step in range(1, transform.n_steps + 1):
-            decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / transform.n_steps)) if self.cosine_decay else 1.0
+        n_steps = transform.step_limit()
+        for step in range(1, n_steps + 1):
+            decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / n_steps)) if self.cosine_decay else 1.0
             z = apply_transform(transform, theta, data.X)
             if self.solve_leaves:
                 tree = self._solved(tree, z, target, weight)

@@ -319,8 +319,9 @@ class HardTrees(BaseEstimator):
         share = weight / weight.sum()
         goal, moving, adam = target / size, transform.training(rng), AdamState()
         theta = np.array(theta)
-        for step in range(1, transform.n_steps + 1):
-            rate = transform.learning_rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / transform.n_steps))
+        n_steps = transform.step_limit()
+        for step in range(1, n_steps + 1):
+            rate = transform.learning_rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / n_steps))
             z = apply_transform(moving, theta, data.X)
             grad_z = twin.gradient(z, lambda output, rows: (output - goal[:, rows]) * share[rows])
             gradient = moving.pullback(theta, data.X.T, grad_z.T)

@@ -72,7 +72,7 @@ class Transform(BaseEstimator):
     kernel_kind: ClassVar[Literal["identity", "diagonal", "linear"] | None] = None
     batch_size: int | None = None  # number of rows of a gradient step; None uses all rows
 
-    def __init__(self, learning_rate: float = 0.02, n_steps: int = 40) -> None:
+    def __init__(self, learning_rate: float = 0.02, n_steps: int | None = 40) -> None:
         self.learning_rate = learning_rate
         self.n_steps = n_steps
 
@@ -191,6 +191,21 @@ class Transform(BaseEstimator):
         """
         return theta
 
+    def step_limit(self, validated: bool = False) -> int:
+        """Maximum number of gradient steps of a round.
+
+        Parameters
+        ----------
+        validated : bool, default=False
+            Whether held rows end the steps when they no longer help.
+
+        Returns
+        -------
+        int
+        """
+        assert self.n_steps is not None
+        return self.n_steps
+
     def matrix(self, theta: Array) -> Array | None:
         """Q with ``apply(theta, X) == X @ Q.T``.
 
@@ -260,6 +275,9 @@ class Transform(BaseEstimator):
         """
         if not self.learning_rate > 0:
             raise ValueError(f"{_name(self)}: learning_rate must be positive, got {self.learning_rate!r}")
+        self._check_steps()
+
+    def _check_steps(self) -> None:
         if not (isinstance(self.n_steps, (int, np.integer)) and self.n_steps >= 1):
             raise ValueError(f"{_name(self)}: n_steps must be an integer of at least 1, got {self.n_steps!r}")
 

@@ -11,7 +11,8 @@ import copy
 import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ Windows = Mapping[str, Sequence[int | str]] | Sequence[Sequence[int | str]]
 # A call writes theta into the module, and dropout uses a global generator, so only one call may run at a time.
 _ONE_CALL = threading.RLock()
 N_REFERENCE_ROWS = 256
+VALIDATED_STEPS, STEPS = 120, 40  # defaults: held rows end the former earlier
 HEAD = "softboost.head"  # name of A among the tensors; no module has a parameter of this name
 
 
@@ -60,8 +62,9 @@ class TorchTransform(Transform):
         L2 penalty on the weights. Larger values give a simpler transform.
     learning_rate : float, default=0.03
         Learning rate of Adam for the weights.
-    n_steps : int, default=40
-        Maximum number of gradient steps per boosting round.
+    n_steps : int or None, default=None
+        Maximum number of gradient steps per boosting round. None allows 120 with ``rest="keep"``, where held rows end
+        them earlier, and takes 40 otherwise.
     batch_size : int or None, default=128
         Number of random rows of each gradient step; None uses all rows. Only with ``rest="keep"``.
 
@@ -83,7 +86,7 @@ class TorchTransform(Transform):
         rest: str = "keep",
         weight_decay: float = 0.01,
         learning_rate: float = 0.03,
-        n_steps: int = 40,
+        n_steps: int | None = None,
         batch_size: int | None = 128,
     ) -> None:
         super().__init__(learning_rate, n_steps)
@@ -108,16 +111,21 @@ class TorchTransform(Transform):
 
     def apply(self, theta: Array, X: Array) -> Array:
         with torch.no_grad():
-            z = self._forward(self._tensors(theta, X.shape[1], learn=False), X, seed=None)
+            z = self._forward(self._tensors(theta, X.shape[1], learn=False), X)
         return self._with_rest(z.numpy(), X)
 
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
         tensors = self._tensors(theta, X.shape[1], learn=True)
-        z = self._forward(tensors, X, seed=None)
-        return _gradient(z, tensors, self._of_output(grad_z, z, X.shape[1]))
+        z = self._forward(tensors, X)
+        return _gradient(z, list(tensors.values()), self._of_output(grad_z, z, X.shape[1]))
 
     def starts_at_identity(self, n_features: int) -> bool:
         return self.rest == "keep"
+
+    def step_limit(self, validated: bool = False) -> int:
+        if self.n_steps is None:
+            return VALIDATED_STEPS if validated else STEPS
+        return self.n_steps
 
     def project(self, theta: Array, step: float) -> Array:
         return theta * (1.0 - step * self.weight_decay) if self.weight_decay > 0 else theta
@@ -135,6 +143,10 @@ class TorchTransform(Transform):
         if self.windows is not None or not getattr(self.module, "has_memory", False) or not columns:
             return self
         return clone(self).set_params(windows=[list(columns)])
+
+    def _check_steps(self) -> None:
+        if self.n_steps is not None:
+            super()._check_steps()
 
     def check(self, n_features: int) -> None:
         super().check(n_features)
@@ -236,14 +248,14 @@ class TorchTransform(Transform):
             p.requires_grad_(False)
         return module
 
-    def _built(self, n_features: int) -> nn.Module:
+    def _built(self, n_features: int) -> _Built:
         """The module whose weights a call replaces; cached, because building it is slower than calling it."""
         recipe = list(vars(self.module).values()) if isinstance(self.module, Network) else None
         key = n_features, id(self.module), recipe, None if self.windows is None else self._window_lists()
-        kept: tuple[Any, nn.Module] | None = self.__dict__.get("_kept")
+        kept: tuple[Any, _Built] | None = self.__dict__.get("_kept")
         if kept is None or kept[0] != key:
             with _ONE_CALL, _seeded(0):
-                self._kept = kept = key, self._fresh(n_features)
+                self._kept = kept = key, _Built.of(self._fresh(n_features))
         return kept[1]
 
     def _head_size(self, n_features: int) -> int:
@@ -252,7 +264,7 @@ class TorchTransform(Transform):
             return 0
         with torch.no_grad():
             inputs = self._inputs(np.zeros((1, n_features)))
-            z = self._called(self._built(n_features), {}, inputs, None)
+            z = self._called(self._built(n_features), {}, inputs)
         return int(z.shape[1]) ** 2
 
     def __getstate__(self) -> dict[str, Any]:
@@ -266,40 +278,41 @@ class TorchTransform(Transform):
         at = self._head_size(n_features)
         width = math.isqrt(at)
         tensors = {HEAD: flat[:at].view(width, width).requires_grad_(learn)} if at else {}
-        for name, p in self._built(n_features).named_parameters():
-            tensors[name] = flat[at : at + p.numel()].view(p.shape).requires_grad_(learn)
-            at += p.numel()
+        for name, shape in self._built(n_features).shapes.items():
+            tensors[name] = flat[at : at + shape.numel()].view(shape).requires_grad_(learn)
+            at += shape.numel()
         return tensors
 
-    def _forward(self, tensors: dict[str, Tensor], X: Array, seed: int | None) -> Tensor:
-        """Output of the module; with a seed in training mode (dropout), else in evaluation mode."""
+    def _forward(self, tensors: dict[str, Tensor], X: Array) -> Tensor:
+        """Output of the module in evaluation mode (without dropout)."""
         weights = {name: tensor for name, tensor in tensors.items() if name != HEAD}
-        z = self._called(self._built(X.shape[1]), weights, self._inputs(X), seed)
+        z = self._called(self._built(X.shape[1]), weights, self._inputs(X))
         return z @ tensors[HEAD].T if HEAD in tensors else z
 
-    def _called(self, module: nn.Module, weights: dict[str, Tensor], inputs: Tensor, seed: int | None) -> Tensor:
+    def _called(self, built: _Built, weights: dict[str, Tensor], inputs: Tensor) -> Tensor:
         with _ONE_CALL:
-            module.train(seed is not None)
             inputs = inputs if weights else inputs.to(torch.float32)
-            buffers = {n: b.to(inputs.dtype) if b.is_floating_point() else b for n, b in module.named_buffers()}
-            if seed is None:
-                return functional_call(module, {**weights, **buffers}, (inputs,))
-            with _seeded(seed):
-                return functional_call(module, {**weights, **buffers}, (inputs,))
+            buffers = {n: b.to(inputs.dtype) if b.is_floating_point() else b for n, b in built.buffers.items()}
+            return functional_call(built.module, {**weights, **buffers}, (inputs,), tie_weights=built.has_ties)
+
+    @property
+    def _is_random(self) -> bool:
+        """Whether the module may draw random numbers in training."""
+        return not isinstance(self.module, Network) or self.module.dropout > 0
 
     def _check_module(self, n_features: int) -> None:
-        module = self._built(n_features)
-        for part in module.modules():
+        built = self._built(n_features)
+        for part in built.module.modules():
             if getattr(part, "track_running_stats", False):
                 raise ValueError(
                     f"{_name(self)}: {type(part).__name__} has statistics that are not weights; "
                     "use torch.nn.LayerNorm or track_running_stats=False"
                 )
         X = np.zeros((2, n_features))
-        weights = {name: p.to(torch.float64) for name, p in module.named_parameters()}
+        weights = {name: p.to(torch.float64) for name, p in built.module.named_parameters()}
         try:
             with torch.no_grad():
-                z = self._called(module, weights, self._inputs(X), None)
+                z = self._called(built, weights, self._inputs(X))
         except RuntimeError as error:
             shape = tuple(self._inputs(X).shape[1:])
             raise ValueError(f"{_name(self)}: module fails on input of shape (n_samples, *{shape}): {error}") from error
@@ -308,6 +321,33 @@ class TorchTransform(Transform):
             raise ValueError(
                 f"{_name(self)}: module must return a tensor (n_samples, n_components), got {found} for 2 rows"
             )
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A module and what is known about it; looking this up takes as long as a call.
+
+    Attributes
+    ----------
+    shapes, buffers : dict
+        Shapes of the parameters, and the buffers, by name.
+    has_ties : bool
+        Whether a parameter or buffer has several names.
+    """
+
+    module: nn.Module
+    shapes: dict[str, torch.Size]
+    buffers: dict[str, Tensor]
+    has_ties: bool
+
+    @classmethod
+    def of(cls, module: nn.Module) -> _Built:
+        module.eval()
+        shapes = {name: p.shape for name, p in module.named_parameters()}
+        buffers = dict(module.named_buffers())
+        named = (module.named_parameters, module.named_buffers)
+        has_ties = sum(len(list(names(remove_duplicate=False))) for names in named) > len(shapes) + len(buffers)
+        return cls(module, shapes, buffers, has_ties)
 
 
 def _plain(value: Any) -> Any:
@@ -322,29 +362,50 @@ def _plain(value: Any) -> Any:
 
 
 class _Training(Transform):
-    """A TorchTransform during the steps of a round, with dropout; ``pullback`` uses the graph of ``apply``."""
+    """A TorchTransform during the steps of a round, with dropout; ``pullback`` uses the graph of ``apply``.
+
+    A copy of the module whose parameters are views of one vector takes the steps: to write theta is one assignment.
+    """
 
     def __init__(self, of: TorchTransform, rng: np.random.Generator) -> None:
-        super().__init__(of.learning_rate, of.n_steps)
+        super().__init__(of.learning_rate, of.step_limit())
         self.of = of
         self.seed = int(rng.integers(2**31))
-        self.last: tuple[Tensor, dict[str, Tensor]] | None = None
+        self.module: nn.Module | None = None
+        self.flat, self.tensors = torch.zeros(0), list[Tensor]()
+        self.last: Tensor | None = None
 
     def apply(self, theta: Array, X: Array) -> Array:
         self.seed += 1
-        if self.of.rest == "keep":  # held rows judge the steps in double precision
-            theta, inputs = theta.astype(np.float32), X.astype(np.float32)
-        else:
-            inputs = X
-        tensors = self.of._tensors(theta, X.shape[1], learn=True)
-        z = self.of._forward(tensors, inputs, self.seed)
-        self.last = z, tensors
-        return self.of._with_rest(z.detach().numpy(), X)
+        # held rows judge the steps in double precision
+        inputs = X.astype(np.float32) if self.of.rest == "keep" else np.asarray(X)
+        if self.module is None:
+            self._prepare(X.shape[1], len(theta), torch.from_numpy(inputs).dtype)
+        assert self.module is not None
+        with torch.no_grad():
+            self.flat.copy_(torch.from_numpy(np.asarray(theta)))
+        with _ONE_CALL, _seeded(self.seed) if self.of._is_random else nullcontext():
+            z = self.module(self.of._inputs(inputs))
+        self.last = z if self.head is None else z @ self.head.T
+        return self.of._with_rest(self.last.detach().numpy(), X)
+
+    def _prepare(self, n_features: int, n_weights: int, dtype: torch.dtype) -> None:
+        """Copy the module and make its parameters views of ``flat``."""
+        self.module = copy.deepcopy(self.of._built(n_features).module).to(dtype)
+        self.module.train()
+        self.flat = torch.zeros(n_weights, dtype=dtype)
+        at = self.of._head_size(n_features)
+        width = math.isqrt(at)
+        self.head = self.flat[:at].view(width, width).requires_grad_() if at else None
+        self.tensors = [] if self.head is None else [self.head]
+        for p in self.module.parameters():
+            p.data = self.flat[at : at + p.numel()].view(p.shape)
+            self.tensors.append(p.requires_grad_())
+            at += p.numel()
 
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
         assert self.last is not None
-        z, tensors = self.last
-        return _gradient(z, tensors, self.of._of_output(grad_z, z, X.shape[1]))
+        return _gradient(self.last, self.tensors, self.of._of_output(grad_z, self.last, X.shape[1]))
 
     def project(self, theta: Array, step: float) -> Array:
         return self.of.project(theta, step)
@@ -362,12 +423,10 @@ def _seeded(seed: int) -> Iterator[None]:
         generator.set_state(before)
 
 
-def _gradient(z: Tensor, tensors: dict[str, Tensor], grad_z: Array) -> Array:
+def _gradient(z: Tensor, tensors: Sequence[Tensor], grad_z: Array) -> Array:
     grad = torch.from_numpy(np.ascontiguousarray(grad_z, dtype=z.detach().numpy().dtype))
-    grads = torch.autograd.grad(z, list(tensors.values()), grad, allow_unused=True)
-    parts = [
-        (torch.zeros_like(t) if g is None else g).numpy().ravel() for g, t in zip(grads, tensors.values(), strict=True)
-    ]
+    grads = torch.autograd.grad(z, tensors, grad, allow_unused=True)
+    parts = [(torch.zeros_like(t) if g is None else g).numpy().ravel() for g, t in zip(grads, tensors, strict=True)]
     return np.concatenate(parts)
 
 

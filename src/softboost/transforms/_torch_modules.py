@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
+
+from ._torch_recurrence import Recurrence
 
 __all__ = ["NETWORKS", "Cnn", "Mlp", "Network", "Recurrent", "standardise_output", "zero_output"]
 
@@ -72,11 +74,9 @@ class Recurrent(Network):
         self.pooling = pooling
 
     def build(self, shape: tuple[int, ...]) -> nn.Module:
-        cell: Callable[..., nn.Module] = {"rnn": nn.RNN, "lstm": nn.LSTM}[self.kind]
-        between = self.dropout if self.n_layers > 1 else 0.0
-        body = cell(shape[-1], self.n_hidden, self.n_layers, batch_first=True, dropout=between)
         last = self.pooling == "last"
-        pooled = nn.Sequential(body, _LastStep() if last else _MeanAndLastState(), nn.Dropout(self.dropout))
+        body = Recurrence(self.kind, shape[-1], self.n_hidden, self.n_layers, self.dropout, last)
+        pooled = nn.Sequential(body, nn.Dropout(self.dropout)) if self.dropout else body
         return _Headed(pooled, self.n_hidden if last else 2 * self.n_hidden, self.n_components)
 
 
@@ -127,16 +127,6 @@ class _Headed(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         z: Tensor = self.out(self.body(x))
         return z
-
-
-class _LastStep(nn.Module):
-    def forward(self, states: tuple[Tensor, Any]) -> Tensor:
-        return states[0][:, -1]
-
-
-class _MeanAndLastState(nn.Module):
-    def forward(self, states: tuple[Tensor, Any]) -> Tensor:
-        return torch.cat([states[0].mean(dim=1), states[0][:, -1]], dim=1)
 
 
 class _ChannelsFirst(nn.Module):
