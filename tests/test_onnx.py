@@ -22,7 +22,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
 
 STANDARD = {
     "Add", "Cast", "Clip", "Concat", "Exp", "Gather", "Gemm", "Identity", "IsNaN", "MatMul", "Max", "Min", "Mul", "Neg",
-    "ReduceSum", "Reshape", "Sigmoid", "Slice", "Squeeze", "Sub", "Unsqueeze", "Where",
+    "ReduceSum", "Reshape", "Sigmoid", "Slice", "Sqrt", "Squeeze", "Sub", "Unsqueeze", "Where",
 }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     random, none = {"gates": "random", "n_steps": 3}, {"feature_transform": None}
     models = {
         "default": SoftBoostRegressor().fit(X, y),
+        "process": SoftBoostRegressor().fit(X, np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1])),
         "limits": SoftBoostRegressor().fit(X, y + X[:, 2] * X[:, 3]),
         "missing": SoftBoostRegressor().fit(holes, y),
         "single": SoftBoostRegressor(**PLAIN, feature_transform=Linear(2)).fit(X.astype(np.float32), y),

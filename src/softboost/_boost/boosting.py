@@ -24,6 +24,7 @@ from softboost import _kernels
 from softboost.losses import Loss, SquaredError, weighted_mean
 from softboost.transforms import Linear, Transform
 
+from .gaussian_process import GaussianProcess
 from .gradient import GradientTrees
 from .greedy import GreedyTrees
 from .kernel_loss import kernel_loss
@@ -74,6 +75,11 @@ class Boosted:
     learning_rate: float
     rounds: Sequence[tuple[Array | None, SoftTree]] = field(default_factory=list)
     train_loss: list[float] = field(default_factory=list)
+
+    @property
+    def of_trees(self) -> bool:
+        """Whether its rounds are trees."""
+        return not isinstance(self.recipe.learner, GaussianProcess)
 
     def first(self, n_rounds: int) -> Boosted:
         """The model after its first ``n_rounds`` rounds."""

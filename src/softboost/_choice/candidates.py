@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._boost.boosting import Recipe
+from softboost._boost.gaussian_process import GaussianProcess
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._linear.autoregression import fit_autoregression
@@ -22,7 +23,7 @@ from softboost._linear.path import LinearPath
 from softboost._linear.robust import fit_robust
 from softboost.transforms import Linear
 
-from .columns import All, Columns, Needed, Screened
+from .columns import All, Columns, Needed, Scaled, Screened
 from .rows import RowsKind, find_anchor
 from .training import TrainingRows
 
@@ -43,6 +44,7 @@ Array = NDArray[Any]
 ANCHORED = "anchored "  # prefix of the names of anchored candidates
 OF_CHANGES = ", fitted to the change since the anchor column"
 ALL_COLUMNS = All()
+MAX_PROCESS_ROWS = 500  # of a Gaussian process, whose time grows with the cube of the number of rows
 
 
 # -- the type of a row -------------------------------------------------------------------------------------------------
@@ -79,12 +81,14 @@ class Candidate:
         Level, which determines its rungs on the ladder.
     fit : callable or Recipe
         A function of :class:`TrainingRows` that returns a linear path, or the recipe of a boosted model.
-    columns : All, Screened or Needed
+    columns : All, Screened, Needed or Scaled
         Rule for the columns of a boosted candidate.
     when : callable
         Whether it applies to rows of a kind.
     rounds : Rounds or None
         Number of rounds of a boosted candidate; None uses that of its recipe.
+    most_rows : float
+        Number of rows up to which it competes.
     of_changes : bool
         Whether the candidate always models changes, so that it has the same name if it is anchored.
     scout : bool
@@ -98,6 +102,7 @@ class Candidate:
     columns: Columns = ALL_COLUMNS
     when: Callable[[RowsKind], bool] = always
     rounds: Rounds | None = None
+    most_rows: float = float("inf")
     of_changes: bool = False
     scout: bool = True
 
@@ -299,15 +304,27 @@ CANDIDATES = (
         "trees on one learned direction of all columns",
         Recipe("", INDEX, Linear(1, "supervised", group_lasso=0.2), 8, 0.5),
     ),
+    _boosted(
+        "gaussian process",
+        "Gaussian process on the residuals of the best linear model, with columns scaled by their effects on trees",
+        Recipe("", GaussianProcess(), None, 1, 1.0, "linear"),
+        Scaled("trees", 1e-3),
+        when=tables,
+        most_rows=MAX_PROCESS_ROWS,
+    ),
 )
 
 
-def competing(n_samples: float) -> list[Candidate]:
-    """The candidates for a data set of this size, with their numbers of rounds."""
+def competing(total_weight: float, n_rows: int = 0) -> list[Candidate]:
+    """The candidates for a data set of this size, with their numbers of rounds.
+
+    The sum of the weights determines the size. Small weights may make it less than the number of rows, which limits
+    candidates of many operations.
+    """
     return [
-        candidate.with_recipe(n_estimators=candidate.rounds(n_samples)) if candidate.rounds else candidate
+        candidate.with_recipe(n_estimators=candidate.rounds(total_weight)) if candidate.rounds else candidate
         for candidate in CANDIDATES
-        if candidate.columns.suits_size(n_samples)
+        if candidate.columns.suits_size(total_weight) and max(total_weight, n_rows) <= candidate.most_rows
     ]
 
 

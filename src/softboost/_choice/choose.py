@@ -40,6 +40,7 @@ __all__ = ["Choice", "choose"]
 
 Array = NDArray[Any]
 MAX_PASSES = 3  # over the residuals, each of which may show outliers that larger ones have hidden
+EVENNESS = 5.0  # of the weights in tables; in units of validation rows
 LEAST_GAIN = 0.005  # relative gain of the loss below which the view stays as it is
 
 
@@ -124,9 +125,10 @@ def choose(
     judged = judge.all()
     levels = [one.candidate.level for one in judged]
     predictions = np.stack([one.prediction for one in judged])
-    evidence = OutOfFold(predictions, judge.y, judge.weight, loss, judge.fold)
     # neighbouring folds of a series differ, and the weights under other losses take much longer
     by_pairs = kind.kind == "table" and isinstance(loss, SquaredError)
+    evenness = EVENNESS if by_pairs else 0.0
+    evidence = OutOfFold(predictions, judge.y, judge.weight, loss, judge.fold, evenness)
     weights = (climb_without_pairs if by_pairs else climb)(ladder_of(kind.kind, levels), levels, evidence)
 
     fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)

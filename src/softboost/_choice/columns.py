@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from softboost._boost.boosting import Recipe
 from .rows import RowsKind
 from .training import TrainingRows
 
-__all__ = ["All", "Columns", "Needed", "Screened"]
+__all__ = ["All", "Columns", "Needed", "Scaled", "Screened"]
 
 Array = NDArray[Any]
 Effects = Callable[[str], "Array | None"]
@@ -40,6 +40,10 @@ class All:
         ``effects(name)`` returns the effect of each column on the named candidate, or None if it is not available.
         """
         return np.arange(rows.X.shape[0], dtype=np.int32)
+
+    def prepared(self, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
+        """The recipe for the selected columns."""
+        return recipe
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,22 @@ class Needed(All):
         return order[(found >= least) & (found > 0)].astype(np.int32)
 
 
-Columns = All | Screened | Needed
+@dataclass(frozen=True)
+class Scaled(Needed):
+    """The same, with each column multiplied by the root of its effect relative to the largest, for a Gaussian process.
+
+    Distances then depend mostly on columns that matter.
+    """
+
+    def prepared(self, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
+        found = effects(self.of)
+        if found is None or not len(columns):
+            return recipe
+        scales = np.sqrt(found[columns] / found[columns].max())
+        return replace(recipe, learner=replace(recipe.learner, scales=tuple(scales.tolist())))  # type: ignore[type-var]
+
+
+Columns = All | Screened | Needed | Scaled
 
 
 def _among(columns: Array, others: Array, n_features: int, wanted: bool = True) -> Array:

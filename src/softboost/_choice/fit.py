@@ -76,6 +76,7 @@ class Fit:
         first = self._start(recipe, start)
         raw = first.predict(rows.X)[0].astype(rows.X.dtype)
         columns = self.columns(candidate, start)
+        recipe = candidate.columns.prepared(recipe, columns, lambda name: self._effects_of(name, start))
         if hasattr(kwargs.get("after_round"), "begin"):
             kwargs["after_round"].begin(first)
         model = boost(

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from softboost._boost.alternating import AlternatingTrees
 from softboost._boost.boosting import Recipe
+from softboost._boost.gaussian_process import GaussianProcess
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.hard_trees import HardTrees, make_hard_trees
 from softboost._data.task import Task
+from softboost.losses import SquaredError
 from softboost.transforms import Linear, Transform, make_transform
 
 from .candidates import CONSTANT, TREES, TWO_INDICES, Candidate, competing
@@ -48,14 +50,26 @@ class Given:
 def given_candidates(params: Any, task: Task) -> Given:
     """The candidates under the parameters of an estimator.
 
-    Linear models compete if neither ``init`` nor ``n_estimators`` is set and the loss has no link.
+    Linear models compete if neither ``init`` nor ``n_estimators`` is set and the loss has no link. A Gaussian process
+    competes if no parameter of trees is set and the loss is the squared error.
     """
-    table = competing(task.total_weight)
+    table = [c for c in competing(task.total_weight, task.y.shape[1]) if _of_trees(c) or _is_open(params, task)]
     boosted = [_under_user(params, c) for c in _boosted(params, task, [c for c in table if c.is_boosted])]
     linear = [CONSTANT]
     if params.init == AUTO and params.n_estimators == AUTO and task.loss.scales_with_y:
         linear = [c for c in table if not c.is_boosted]
     return Given(linear, _distinct(boosted), params.n_estimators != AUTO)
+
+
+def _of_trees(candidate: Candidate) -> bool:
+    return not (candidate.is_boosted and isinstance(candidate.recipe.learner, GaussianProcess))
+
+
+def _is_open(params: Any, task: Task) -> bool:
+    """Whether no parameter of trees is set and the loss is the squared error."""
+    names = ("n_estimators", "learning_rate", "depth", "leaves", "gates", "init", "ridge", "feature_transform")
+    automatic = all(isinstance(value := getattr(params, name), str) and value == AUTO for name in names)
+    return automatic and isinstance(task.loss, SquaredError) and make_hard_trees(params.weak_learner) is None
 
 
 def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]:
@@ -109,6 +123,8 @@ def _hard_trees(learner: HardTrees, transform: Transform | None) -> Candidate:
 def _under_user(params: Any, candidate: Candidate) -> Candidate:
     """The candidate with the parameters that are set."""
     learner: Any = candidate.recipe.learner
+    if isinstance(learner, GaussianProcess):
+        return candidate
     if isinstance(learner, HardTrees):
         learner = learner if params.depth == AUTO else learner.with_depth(int(params.depth))
         return _with_rounds(params, candidate, learner)

@@ -181,12 +181,21 @@ class OutOfFold:
     loss : Loss
     fold : ndarray of shape (n_judged,) or None
         Fold of each row; None: all rows are in one fold.
+    evenness : float, default=0.0
+        How much weights are shrunk towards equal ones; see :func:`convex_weights`.
     """
 
     def __init__(
-        self, predictions: Array, y: Array, weight: Array | None, loss: Loss, fold: Array | None = None
+        self,
+        predictions: Array,
+        y: Array,
+        weight: Array | None,
+        loss: Loss,
+        fold: Array | None = None,
+        evenness: float = 0.0,
     ) -> None:
-        self.predictions, self.y, self.weight, self.loss = np.ascontiguousarray(predictions), y, weight, loss
+        self.predictions, self.y, self.weight = np.ascontiguousarray(predictions), y, weight
+        self.loss, self.evenness = loss, evenness
         self.fold = np.zeros(y.shape[1], dtype=int) if fold is None else fold
 
     def without(self, folds: Collection[int]) -> OutOfFold:
@@ -195,7 +204,8 @@ class OutOfFold:
         for k in folds:
             kept &= self.fold != k
         weight = None if self.weight is None else self.weight[kept]
-        return OutOfFold(self.predictions[:, :, kept], self.y[:, kept], weight, self.loss, self.fold[kept])
+        rows = self.predictions[:, :, kept], self.y[:, kept], weight
+        return OutOfFold(*rows, self.loss, self.fold[kept], self.evenness)
 
     def combined(self, mixture: Array) -> Array:
         """Predictions of a mixture, shape (n_outputs, n_judged)."""
@@ -209,17 +219,28 @@ class OutOfFold:
         """The mixture of the candidates at these positions with the lowest loss."""
         mixture = np.zeros(len(self.predictions))
         own = self.predictions[places]
-        mixture[places] = convex_weights(own, self.y, self.weight, self.loss) if len(places) > 1 else 1.0
+        mixture[places] = 1.0
+        if len(places) > 1:
+            mixture[places] = convex_weights(own, self.y, self.weight, self.loss, self.evenness)
         return mixture
 
 
-def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Loss) -> Array:
-    """Non-negative weights that sum to one and minimise the loss; predictions (n_candidates, n_outputs, n_judged)."""
+def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Loss, evenness: float = 0.0) -> Array:
+    """Non-negative weights that sum to one and minimise the loss; predictions (n_candidates, n_outputs, n_judged).
+
+    For the squared error, the sum of squared errors is increased by the squared distance of the weights from equal
+    ones, times ``evenness`` and the mean squared error of the best candidate. Candidates whose predictions hardly
+    differ then share their weight; on few rows, the best of them is best by chance.
+    """
     n = len(predictions)
     root = np.ones(y.shape[1]) if weight is None else np.sqrt(weight)
     A = (predictions * root).reshape(n, -1).T
     b = (y * root).ravel()
     if isinstance(loss, SquaredError):
+        if evenness > 0:
+            least = ((A - b[:, None]) ** 2).sum(axis=0).min() / (root**2).sum()
+            pull = np.sqrt(evenness * least)
+            A, b = np.vstack([A, pull * np.eye(n)]), np.append(b, np.full(n, pull / n))
         heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # enforces a sum of one
         w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
         return w / w.sum()

@@ -5,7 +5,7 @@ a raw prediction far from zero into a relative error of the prediction.
 
 The graph corresponds to the prediction kernel: missing-value indicators, standardisation, the linear part, and the
 trees. All trees of the same depth are computed together, with one matrix product for their gates, one product of
-probabilities per level and one sum over the leaves.
+probabilities per level and one sum over the leaves. Gaussian processes are sums over their rows.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._boost.gaussian_process import KernelFunction
 from softboost._boost.soft_tree import SoftTree
 from softboost._data.outliers import Codes
 from softboost._model.ensemble import Ensemble
 from softboost._model.fitted import FittedModel
+from softboost._model.member import Member
 from softboost.losses import Gamma, Loss, Poisson, Tweedie
 
 from .container import write_atomically
@@ -49,6 +51,8 @@ def onnx_model(fitted: FittedModel) -> Any:
     raw = _linear_part(graph, x, fitted.ensemble)
     for trees in _by_shape(fitted.ensemble.trees):
         raw = graph.add("Add", raw, _trees(graph, x, trees, fitted.ensemble))
+    for member in fitted.ensemble.transformed:
+        raw = graph.add("Add", raw, _gaussian_process(graph, x, member, fitted.ensemble))
     out = _finished(graph, raw, x, fitted)
     shape: list[Any] = ["n_samples"] if fitted.y_ndim == 1 else ["n_samples", fitted.n_outputs]
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
@@ -79,6 +83,8 @@ def _check_supported(fitted: FittedModel) -> None:
             )
     for member in fitted.ensemble.transformed:
         assert member.boosted is not None
+        if all(isinstance(tree, KernelFunction) for _, tree in member.boosted.rounds):
+            continue
         if not all(isinstance(tree, SoftTree) for _, tree in member.boosted.rounds):
             raise ValueError(
                 f"to_onnx: the model has trees of {member.name}, which are not supported; use weak_learner='soft'"
@@ -212,6 +218,34 @@ def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) ->
         both = graph.add("Concat", *sides, axis=3)
         reach = graph.add("Reshape", both, graph.shape(-1, n_trees, 2 ** (level + 1)))
     return reach
+
+
+def _gaussian_process(graph: _Graph, x: str, member: Member, ensemble: Ensemble) -> str:
+    """Sum over the rows of a Gaussian process, shape (n_samples, n_outputs).
+
+    It is computed in float64, because its coefficients may be large and of both signs.
+    """
+    assert member.boosted is not None
+    (_, function), *_ = member.boosted.rounds
+    assert isinstance(function, KernelFunction)
+
+    def constant(values: Any) -> str:
+        return graph.constant(values, np.float64)
+
+    columns = graph.constant(member.boosted.columns, np.int64)
+    z = graph.cast(graph.add("Gather", x, columns, axis=1), np.float64)
+    z = graph.add("Mul", graph.add("Sub", z, constant(function.centre)), constant(function.scale))
+    z = graph.add("Min", graph.add("Max", z, constant(-function.limit)), constant(function.limit))
+    size = graph.add("ReduceSum", graph.add("Mul", z, z), graph.shape(1), keepdims=1)
+    own = (function.centres**2).sum(axis=0)
+    distance = graph.add("Gemm", z, constant(-2.0 * function.centres), constant(own))
+    distance = graph.add("Max", graph.add("Add", distance, size), constant(0.0))
+    r = graph.add("Sqrt", graph.add("Mul", distance, constant(3.0)))
+    values = graph.add("Mul", graph.add("Add", r, constant(1.0)), graph.add("Exp", graph.add("Neg", r)))
+    scale = member.weight * member.boosted.learning_rate * ensemble.units.y_spread
+    return graph.cast(
+        graph.add("MatMul", values, constant((function.coefficients * scale[:, None]).T)), graph.precision
+    )
 
 
 def _finished(graph: _Graph, raw: str, x: str, fitted: FittedModel) -> str:

@@ -164,9 +164,9 @@ class FittedModel:
     # -- what was learned ------------------------------------------------------------------------------------------
 
     def leading_rounds(self) -> list[tuple[Array | None, Any]]:
-        """Rounds of the boosted member with the largest weight."""
+        """Rounds of the boosted member of trees with the largest weight."""
         own = [m for m in self.members if m.name != CORRECTION]
-        boosted = [m for m in own if m.boosted is not None and m.boosted.rounds]
+        boosted = [m for m in own if m.boosted is not None and m.boosted.rounds and m.boosted.of_trees]
         leader = max(boosted, key=lambda m: m.weight, default=None)
         return [] if leader is None or leader.boosted is None else list(leader.boosted.rounds[: leader.stage])
 

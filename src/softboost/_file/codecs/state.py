@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._boost.boosting import Boosted, Recipe
-from softboost._boost.hard_trees import HardTree, make_hard_trees
+from softboost._boost.gaussian_process import KernelFunction
+from softboost._boost.hard_trees import make_hard_trees
 from softboost._boost.soft_tree import SoftTree
 from softboost._choice.choose import Choice
 from softboost._data.categories import TargetMeans
@@ -21,7 +22,7 @@ from softboost._data.columns import Columns
 from softboost._data.dates import WAVES, WEEKDAYS
 from softboost._data.units import Units
 from softboost._file.values import Codec, Fields, register
-from softboost._kernels import FARTHEST, MAX_DEPTH
+from softboost._kernels import FARTHEST
 from softboost._linear.anchor import Anchor
 from softboost._linear.path import LinearPath
 from softboost._model.fitted import FittedModel
@@ -29,6 +30,7 @@ from softboost._model.intervals import N_OWN, Intervals, Scores, Size
 from softboost._model.member import Member
 from softboost.transforms import Diagonal, Linear, Transform
 
+from .functions import FUNCTIONS, outputs_of
 from .settings import PARAMETER_KINDS, SCALARS, attributes, conforms
 
 __all__ = ["register_estimator"]
@@ -45,45 +47,7 @@ NAMES = {  # other names end in "_"
 DERIVED = ("n_estimators_", "n_outputs_")  # redundant entries of older files
 
 
-# -- trees, columns, members -------------------------------------------------------------------------------------------
-
-
-def _unpack_tree(f: Fields) -> SoftTree:
-    depth = f.integer("depth", 1, MAX_DEPTH)
-    n_leaves = 2**depth
-    columns = f.array("columns", "i", (None,), below=2**31)
-    gate_weights = f.array("gate_weights", "f", (n_leaves - 1, len(columns)))
-    gate_bias = f.array("gate_bias", "f", (n_leaves - 1,))
-    leaf_values = f.array("leaf_values", "f", (n_leaves, None))
-    leaf_weights = None
-    if f.values.get("leaf_weights") is None:
-        f.take("leaf_weights", type(None))
-    else:
-        leaf_weights = f.array("leaf_weights", "f", (n_leaves, leaf_values.shape[1], len(columns)))
-    dtypes = {a.dtype for a in (gate_weights, gate_bias, leaf_values, leaf_weights) if a is not None}
-    if len(dtypes) > 1:
-        raise f.error("gates and leaves have different precisions")
-    leaf_weights = None if leaf_weights is None else np.ascontiguousarray(leaf_weights)
-    gate_weights, leaf_values = np.ascontiguousarray(gate_weights), np.ascontiguousarray(leaf_values)
-    return SoftTree(depth, columns, gate_weights, gate_bias, leaf_values, leaf_weights)
-
-
-def _unpack_hard_tree(f: Fields) -> HardTree:
-    feature = f.array("feature", "i", (None,), below=2**31)
-    n_nodes = len(feature)
-    threshold = f.array("threshold", "f", (n_nodes,), finite=False)
-    left, right = (f.array(side, "i", (n_nodes,), below=n_nodes) for side in ("left", "right"))
-    values = f.array("values", "f", (n_nodes, None))
-    roots = f.array("roots", "i", (None,), below=n_nodes)
-    numbers = np.arange(n_nodes)
-    splits = left != numbers
-    parents = np.bincount(np.concatenate([left[splits], right[splits], roots]), minlength=n_nodes)
-    # every node is a root or has exactly one parent, which precedes it, so there are no cycles
-    if not n_nodes or np.any(parents != 1) or np.any((right != numbers) != splits) or np.isnan(threshold).any():
-        raise f.error("the nodes do not form trees")
-    if np.any(left[splits] <= numbers[splits]) or np.any(right[splits] <= numbers[splits]):
-        raise f.error("a node precedes its parent")
-    return HardTree(feature, threshold, left, right, values, roots, f.array("single", "b", ()))
+# -- columns, members --------------------------------------------------------------------------------------------------
 
 
 def _unpack_linear(f: Fields) -> LinearPath:
@@ -104,7 +68,7 @@ def _unpack_boosted(f: Fields) -> Boosted:
     columns = f.array("columns", "i", (None,), below=2**31)
     rounds = f.take("rounds", list)
     for pair in rounds:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], (SoftTree, HardTree))):
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], FUNCTIONS)):
             raise f.error("a round must be a pair of the parameters of a transform and a tree")
         _check_theta(f, recipe.transform, pair[0], pair[1], len(columns))
     train_loss = f.take("train_loss", list)
@@ -113,7 +77,7 @@ def _unpack_boosted(f: Fields) -> Boosted:
     return Boosted(recipe, columns, f.number("learning_rate"), rounds, train_loss)
 
 
-def _check_theta(f: Fields, transform: Transform | None, theta: Any, tree: SoftTree | HardTree, n_inputs: int) -> None:
+def _check_theta(f: Fields, transform: Transform | None, theta: Any, tree: Any, n_inputs: int) -> None:
     """Check that the parameters match the transform and that the tree uses only its components."""
     if transform is None:
         if theta is not None:
@@ -123,6 +87,10 @@ def _check_theta(f: Fields, transform: Transform | None, theta: Any, tree: SoftT
         if not isinstance(theta, np.ndarray) or theta.dtype.kind != "f" or not np.isfinite(theta).all():
             raise f.error("the parameters of a transform must be an array of finite numbers")
         n_components = _n_components(f, transform, theta, n_inputs)
+    if isinstance(tree, KernelFunction):
+        if len(tree.centres) != n_components:
+            raise f.error(f"a Gaussian process has {len(tree.centres)} columns instead of {n_components}")
+        return
     used = tree.columns if isinstance(tree, SoftTree) else tree.feature
     if used.size and used.max() >= n_components:
         raise f.error(f"a tree uses component {used.max()} of {n_components}")
@@ -263,8 +231,6 @@ def _unpack_intervals(f: Fields) -> Intervals:
 register(Scores, Codec(attributes, _unpack_scores))
 register(Size, Codec(attributes, _unpack_size))
 register(Intervals, Codec(attributes, _unpack_intervals))
-register(SoftTree, Codec(attributes, _unpack_tree))
-register(HardTree, Codec(attributes, _unpack_hard_tree))
 register(LinearPath, Codec(attributes, _unpack_linear))
 register(Boosted, Codec(_pack_boosted, _unpack_boosted))
 register(Anchor, Codec(attributes, _unpack_anchor))
@@ -388,9 +354,9 @@ def _check_member(f: Fields, i: int, member: Member, n_columns: int, n_outputs: 
     if used.size and used.max() >= n_columns:
         raise f.error(f"members_[{i}]: a tree uses column {used.max()} of {n_columns}")
     for _, tree in member.boosted.rounds:
-        leaves = tree.leaf_values if isinstance(tree, SoftTree) else tree.values
-        if leaves.shape[1] != n_outputs:
-            raise f.error(f"members_[{i}]: a tree has {leaves.shape[1]} outputs instead of {n_outputs}")
+        own = outputs_of(tree)
+        if own != n_outputs:
+            raise f.error(f"members_[{i}]: a round has {own} outputs instead of {n_outputs}")
 
 
 def _check_memory(f: Fields, members: list[Member]) -> None:

@@ -1,0 +1,138 @@
+"""A Gaussian process as a weak learner of a single round.
+
+The prior covariance of two rows is a Matern function of their distance, so the fitted function is a sum of such
+functions about the training rows. It is smooth and tends to zero away from the rows. The length of the covariance and
+the variance of the noise are those with the largest marginal likelihood on a small grid; one tridiagonal form of the
+covariance matrix serves all variances of the noise. A row of weight w has the noise of a mean of w rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softboost import _kernels
+from softboost.transforms import Transform
+
+from .learner import Fitted, TrainingData
+
+__all__ = ["GaussianProcess", "KernelFunction", "matern"]
+
+Array = NDArray[Any]
+MAX_CELLS = 2**18  # rows times centres that are evaluated at a time
+
+
+def matern(squared_distance: Array) -> Array:
+    """The Matern function of smoothness 3/2 of squared distances in units of its length."""
+    r = np.sqrt(3.0 * np.maximum(squared_distance, 0.0))
+    return (1.0 + r) * np.exp(-r)
+
+
+@dataclass(frozen=True)
+class KernelFunction:
+    """``f(z) = sum_i coefficients[:, i] k(|s(z) - centres[:, i]|)`` with the Matern function k.
+
+    ``s`` standardises the columns, clips them and divides them by the length of k, so that no cell of a row counts for
+    much more than the others.
+
+    Attributes
+    ----------
+    centre, scale, limit : ndarray of shape (n_columns,)
+        s(z) is ``(z - centre) * scale``, clipped to ``-limit`` and ``limit``. A constant column has a scale of zero.
+    centres : ndarray of shape (n_columns, n_centres)
+        The training rows, after s.
+    coefficients : ndarray of shape (n_outputs, n_centres)
+    """
+
+    centre: Array
+    scale: Array
+    limit: Array
+    centres: Array
+    coefficients: Array
+
+    def seen(self, z: Array) -> Array:
+        """``s(z)``."""
+        z = (z.astype(np.float64) - self.centre[:, None]) * self.scale[:, None]
+        return np.ascontiguousarray(np.clip(z, -self.limit[:, None], self.limit[:, None]))
+
+    def output(self, z: Array, n_threads: int = 1) -> Array:
+        """Output at z (n_columns, n_samples), shape (n_outputs, n_samples)."""
+        out = np.empty((len(self.coefficients), z.shape[1]), dtype=z.dtype)
+        none, step = np.zeros(len(self.coefficients)), max(1, MAX_CELLS // self.centres.shape[1])
+        for begin in range(0, z.shape[1], step):
+            rows = slice(begin, begin + step)
+            values = matern(squared_distances(self.centres, self.seen(z[:, rows]), n_threads))
+            out[:, rows] = _kernels.linear_outputs(self.coefficients, none, values, n_threads)
+        return out
+
+
+def squared_distances(a: Array, b: Array, n_threads: int = 1) -> Array:
+    """Squared distances of columns, (n_a, n_b), up to rounding, which does not depend on the number of columns."""
+    size = _kernels.linear_outputs(np.ones((1, len(b))), np.zeros(1), b * b, n_threads)
+    own = (a * a).sum(axis=0)
+    return _kernels.linear_outputs(np.ascontiguousarray(-2.0 * a.T), own, b, n_threads) + size
+
+
+@dataclass(frozen=True)
+class GaussianProcess:
+    """Weak learner: the posterior mean of a Gaussian process.
+
+    Attributes
+    ----------
+    lengths : tuple of float
+        Lengths of the covariance, in units of the root mean square distance of a row from the mean.
+    noises : tuple of float
+        Variances of the noise relative to that of the process.
+    limit : float
+        Columns are clipped to this number of standard deviations.
+    scales : tuple of float
+        Factors of the standardised columns; empty: all are one.
+    """
+
+    lengths: tuple[float, ...] = (0.5, 1.0, 2.0)
+    noises: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    limit: float = 3.0
+    scales: tuple[float, ...] = ()
+
+    def fit(
+        self,
+        data: TrainingData,
+        target: Array,
+        transform: Transform | None,
+        theta: Array | None,
+        rng: np.random.Generator,
+    ) -> Fitted:
+        """Fit the process to the target (n_outputs, n_samples), with the same covariance for all outputs."""
+        X, weight = data.X.astype(np.float64), np.ones(data.X.shape[1]) if data.weight is None else data.weight
+        weight, target = weight.astype(np.float64), target.astype(np.float64)
+        total, scales = float(weight.sum()), np.array(self.scales) if self.scales else np.ones(len(X))
+        share = weight / total
+        centre = X @ share
+        spread = np.sqrt((X - centre[:, None]) ** 2 @ share)
+        scale = np.where(spread > 1e-9, scales / np.maximum(spread, 1e-9), 0.0)
+        function = KernelFunction(centre, scale, self.limit * scales, X, target)
+        rows = function.seen(X)
+        size = float(((rows - (rows @ share)[:, None]) ** 2 @ share).sum())
+        if size == 0:
+            nothing = replace(function, centres=rows[:, :1], coefficients=np.zeros((len(target), 1)))
+            return Fitted(nothing, None, np.zeros(target.shape, dtype=data.X.dtype))  # type: ignore[arg-type]
+        distance = squared_distances(rows, rows, data.n_threads) / size
+        root, noises = np.sqrt(weight), np.array(self.noises)
+        best, best_value = (1.0, distance, target), np.inf
+        for length in self.lengths:
+            K = matern(distance / length**2)
+            solved, log_determinants = _kernels.ridge_path(root[:, None] * K * root, target * root, noises)
+            # minus twice the log likelihood; a row of weight w counts like w equal rows
+            quadratic = np.einsum("loi,oi->lo", solved, target * root) / total
+            logs = log_determinants + (total - len(weight)) * np.log(noises)
+            value = (total * np.log(np.maximum(quadratic, 1e-300)) + logs[:, None]).sum(axis=1)
+            if value.min() < best_value:
+                best_value, best = value.min(), (length, K, solved[int(np.argmin(value))] * root)
+        length, K, coefficients = best
+        unit = 1.0 / (length * np.sqrt(size))
+        function = KernelFunction(centre, scale * unit, function.limit * unit, rows * unit, coefficients)
+        output = _kernels.linear_outputs(coefficients, np.zeros(len(target)), K, data.n_threads)
+        return Fitted(function, None, output.astype(data.X.dtype))  # type: ignore[arg-type]
