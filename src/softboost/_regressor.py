@@ -388,7 +388,10 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
                 member = self._continued(task, X, y, weight, recipe, old, watch)
             else:
                 rows = TrainingRows(X, y, weight, task.units, task.train_loss, task.n_threads)
-                member = fit_member(rows, candidate, task.seed, after_round=watch)
+                watching = {} if watch.has_nothing_to_do else {"after_round": watch}
+                member = fit_member(rows, candidate, task.seed, **watching)
+                if not watching and member.boosted is not None:
+                    watch.record(member.linear, member.boosted)
         except KeyboardInterrupt:
             done = watch.n_rounds
             stopped = f"fit was stopped after {done} of {recipe.n_estimators} rounds"

@@ -15,6 +15,7 @@ from .boosting import Boosted, Features
 __all__ = ["Watch"]
 
 Array = NDArray[Any]
+MAX_UNWATCHED_ROWS = 1024  # with fewer rows a fit is too fast to be stopped between rounds
 
 
 class Watch:
@@ -71,6 +72,24 @@ class Watch:
         self._raw[name] = self._raw[name] + added
         raw = self._raw[name]
         return self.task.mean_loss(y, raw, weight), self.task.train_loss.mean(y, raw, weight)
+
+    @property
+    def has_nothing_to_do(self) -> bool:
+        """Whether the losses can be recorded after the last round: nothing stops, shows or keeps the rounds before."""
+        few = self.rows["train"][1].shape[1] <= MAX_UNWATCHED_ROWS
+        return few and not (self.settings.verbose or self.settings.early_stopping or self.settings.warm_start)
+
+    def record(self, start: Any, model: Boosted) -> None:
+        """Record the losses of a completed model that was not watched."""
+        if not model.rounds:
+            return
+        units, loss = self.task.units, self.task.loss
+        for name, (X, y, weight) in self.rows.items():
+            outputs = model.outputs(X, self.task.n_threads)
+            raw = np.cumsum(np.concatenate([start.predict(X), outputs]), axis=0)[1:]
+            with np.errstate(over="ignore"):  # as in Task.mean_loss
+                losses = loss.loss(units.original_y(y)[None], units.original_y(raw)).mean(axis=1)
+            self.results[name] = np.average(losses, axis=1, weights=weight).tolist()
 
     def close(self) -> None:
         """Close the progress bar."""

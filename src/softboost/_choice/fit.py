@@ -95,4 +95,4 @@ def fit_member(rows: TrainingRows, candidate: Candidate, seed: int, **kwargs: An
     if candidate.recipe.start == "linear":
         start = RIDGE.name, len(fit.linear[RIDGE.name].coefficients) // 2
     first, model = fit.boost(candidate, start, **kwargs)
-    return Member(candidate.name, 1.0, len(model.rounds), first, model.first(len(model.rounds)))
+    return Member(candidate.name, 1.0, len(model.rounds), first, model)

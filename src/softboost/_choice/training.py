@@ -12,7 +12,7 @@ from softboost._boost.kernel_loss import intercepts
 from softboost._boost.learner import TrainingData
 from softboost._boost.screening import paired_columns, pilot_ranking
 from softboost._data.units import Units
-from softboost._linear.models import LinearModels, fit_linear_models
+from softboost._linear.models import LinearModels
 from softboost._linear.path import LinearPath
 from softboost.losses import Loss, SquaredError
 
@@ -76,7 +76,7 @@ class TrainingRows:
     @cached_property
     def linear_models(self) -> LinearModels:
         """Linear models under squared error, which share the moments of the rows."""
-        return fit_linear_models(self.X, self.y, self.weight, self.n_threads)
+        return LinearModels(self.X, self.y, self.weight, self.n_threads)
 
     def constant(self) -> Array:
         """The constant raw prediction that minimises the loss, shape (n_outputs,)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .medians import medians
-from .models import fit_linear_models
+from .models import LinearModels
 from .path import LinearPath
 
 __all__ = ["fit_robust"]
@@ -38,4 +38,4 @@ def fit_robust(X: Array, y: Array, weight: Array | None, relaxed: LinearPath, n_
     if not away[stage].max() > FAR_OFF * size[stage] > 0:
         return relaxed
     own = own * np.minimum(1.0, 1.345 * size[stage] / np.maximum(away[stage], 1e-300)) ** 2
-    return fit_linear_models(X, y, own.astype(X.dtype), n_threads).relaxed
+    return LinearModels(X, y, own.astype(X.dtype), n_threads).relaxed

@@ -38,7 +38,7 @@ def fit_on_engine(engine: Any, settings: Settings, panel: Panel, chosen: Array) 
 
 
 def _fit_part(settings: Settings, panel: Panel) -> list[Learned]:
-    return [Learned.fit(settings, panel.take([i])) for i in range(panel.n_series)]
+    return Learned.fit_each(settings, panel)
 
 
 def roll_on_engine(

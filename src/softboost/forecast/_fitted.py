@@ -18,7 +18,7 @@ FitMany = Callable[[Settings, Panel, Array], Iterable[Learned]]
 
 def fit_one_by_one(settings: Settings, panel: Panel, chosen: Array) -> Iterable[Learned]:
     """Fit one model per chosen series."""
-    return (Learned.fit(settings, panel.take([i])) for i in chosen)
+    return Learned.fit_each(settings, panel.take(chosen))
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,19 @@ class Fitted:
                 out[mine] = model.predict(panel.take(mine), self.place[series[mine]], future.take(mine))
             return out
         order = np.argsort(series, kind="stable")
-        for mine in np.split(order, np.flatnonzero(np.diff(series[order])) + 1):
-            model = self.models[series[mine[0]]] if len(mine) else None
-            mine = mine[~unable[mine]]
-            if model is not None and len(mine):
+        order = order[~unable[order]]
+        alike: dict[int, list[Array]] = {}  # by columns, which local models of a fit share
+        for mine in np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(order) else ():
+            model = self.models[series[mine[0]]]
+            if model is not None and model.can_join:
+                alike.setdefault(id(model.settings.features), []).append(mine)
+            elif model is not None:
                 out[mine] = model.predict(panel.take(mine), np.zeros(len(mine), dtype=np.int64), future.take(mine))
+        for parts in alike.values():
+            mine = np.concatenate(parts)
+            several = [self.models[series[part[0]]] for part in parts]
+            owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+            out[mine] = Learned.predict_each(several, panel.take(mine), owner, future.take(mine))
         return out
 
     def learn(self, panel: Panel, n_new: Array) -> None:

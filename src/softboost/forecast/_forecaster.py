@@ -46,6 +46,7 @@ from .target_transforms import Chain, read_target_transforms
 __all__ = ["Forecaster"]
 
 AUTO = "auto"
+SERIES_PER_PART = 64  # local models that are fitted together
 WORTH_PROCESSES = 32  # number of small fits from which processes are worth starting
 
 # The regression among other candidates starts from a linear model and does not select its model.
@@ -697,10 +698,13 @@ class Forecaster(BaseEstimator):
     def _fit_in_processes(self, settings: Settings, panel: Panel, chosen: Array) -> Iterator[Learned]:
         progress = Progress(self.verbose, len(chosen), "fitting")
         n_jobs = 1 if self._combines and len(chosen) < WORTH_PROCESSES else self.n_jobs
-        tasks = (delayed(Learned.fit)(settings, panel.take([i])) for i in chosen)
-        for learned in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
-            progress.step()
-            yield learned
+        n_parts = -(-len(chosen) // SERIES_PER_PART) if n_jobs in (None, 1) else len(chosen)
+        parts = np.array_split(chosen, n_parts) if n_parts else []
+        tasks = (delayed(Learned.fit_each)(settings, panel.take(part)) for part in parts)
+        for several in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+            for learned in several:
+                progress.step()
+                yield learned
         progress.close()
 
     def _roll(

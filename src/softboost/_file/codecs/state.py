@@ -60,7 +60,8 @@ def _unpack_linear(f: Fields) -> LinearPath:
 
 def _pack_boosted(boosted: Boosted) -> dict[str, Any]:
     """Encode a boosted model; files call the recipe ``path``, its original name."""
-    return {"path" if name == "recipe" else name: value for name, value in attributes(boosted).items()}
+    fields = {"path" if name == "recipe" else name: value for name, value in attributes(boosted).items()}
+    return fields | {"rounds": list(boosted.rounds)}
 
 
 def _unpack_boosted(f: Fields) -> Boosted:
