@@ -87,6 +87,38 @@ def test_stays_near_the_last_value_of_a_random_walk():
     assert own < 1.02 * last
 
 
+def pegged(jump, length=400):
+    """Errors of the model and of the last value on a constant with small steps and one jump, from row 100 on."""
+    rng = np.random.default_rng(0)
+    level = 5 + np.cumsum(np.where(rng.random(length) < 0.1, 0.01 * rng.normal(size=length), 0.0))
+    level += jump(np.arange(length))
+    model, errors = OnlineSoftBoostRegressor(), []
+    for t in range(3, length):
+        x = {f"lag{k}": level[t - k] for k in (1, 2, 3)}
+        errors.append((abs(model.predict_one(x) - level[t]), abs(level[t - 1] - level[t])))
+        model.learn_one(x, level[t])
+    return np.sum(errors[100:], axis=0)
+
+
+@pytest.mark.parametrize("jump", [lambda t: -1.0 * (t >= 250), lambda t: -1.0 * (t == 250)], ids=["level", "outlier"])
+def test_follows_a_jump_where_the_last_value_predicts_best(jump):
+    own, last = pegged(jump)
+    assert own < 1.05 * last
+
+
+@pytest.mark.parametrize("wild", [1e3, -1e12])
+def test_an_outlier_leaves_the_next_prediction_and_the_experts_alone(wild):
+    rng = np.random.default_rng(0)
+    model = OnlineSoftBoostRegressor()
+    for a, noise in rng.normal(size=(40, 2)).tolist():
+        model.learn_one({"a": a}, a + noise)
+    assert 0 < model._experts.weights()[-1].sum() < 0.5  # the previous target has a say
+    before, prediction = model._experts.weights(), model.predict_one({"a": 0.5})
+    model.learn_one({"a": 0.5}, wild)
+    assert_array_equal(model._experts.weights(), before)
+    assert abs(model.predict_one({"a": 0.5}) - prediction) < 2.0
+
+
 def test_benchmark_draws_generated_streams_several_times(tmp_path, monkeypatch, capsys):
     pytest.importorskip("river", reason="river is not installed")
     from softboost._benchmarks import streams

@@ -156,6 +156,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._cells, self._errors = Reach(CELL_MEMORY), Reach(ERROR_MEMORY)
         self._errors.grow(1)
         self._range = np.array([math.inf, -math.inf])
+        self._latest = np.zeros(1)
         self._trees = SoftTrees(n_trees, depth, 2**depth - 1 + N_EXTRA_COLUMNS)
         self._Q = np.zeros((0, 0))
         linear, leaves = np.array([INTERCEPT_PRIOR]), np.full(self._trees.n_basis, LEAF_PRIOR)
@@ -198,7 +199,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         """Prediction for an encoded row."""
         *_, basis = self._see(self._units.standardised(row))
         y = self._experts.combined(self._bases(basis)) * self._y_scale + float(self._target.centre[0])
-        low, high = self._range
+        previous = self._previous()
+        low, high = min(self._range[0], previous), max(self._range[1], previous)
         return float(min(max(y, 2 * low - high), 2 * high - low))
 
     def _see(self, x: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -217,8 +219,16 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         mean = (self._target.mean[0] - self._target.centre[0]) / self._y_scale
         models = [model.coef @ basis[-len(model.coef) :] for model in self._models]
         boosted = self._boosted.predict(basis[-len(self._Q) :]) if self._boosted.grown.any() else models[-1]
-        last = (self._rows.last_target() - self._target.centre[0]) / self._y_scale
+        last = (self._previous() - self._target.centre[0]) / self._y_scale
         return np.array([mean, *models, boosted, 0.5 * (models[-1] + boosted), last])
+
+    def _previous(self) -> float:
+        """The previous target: as observed if it is the best prediction, else as learned, without an outlier.
+
+        Where the previous target predicts best, a value that stands apart is a new level more often than an error.
+        """
+        observed = float(self._experts.weights()[-1].sum()) > 0.5
+        return float(self._latest[0]) if observed else self._rows.last_target()
 
     @property
     def _y_scale(self) -> float:
@@ -250,14 +260,14 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     def _learn(self, row: Array, y: float, w: float) -> None:
         if len(row) > len(self._Q):
             self._grow(len(row) - len(self._Q))
-        row = self._without_far_cells(row)
+        row, observed = self._without_far_cells(row), y
         z, seen, right, reach, basis = self._see(self._units.standardised(row))
         if self.n_rows_seen:
             truth = (y - float(self._target.centre[0])) / self._y_scale
             learned = self._update(z, seen, right, reach, basis, truth, w)
             if learned != truth:
                 y = learned * self._y_scale + float(self._target.centre[0])
-        self.n_rows_seen += 1
+        self.n_rows_seen, self._latest = self.n_rows_seen + 1, np.array([observed])
         self._units.update(row)
         self._target.update(np.array([y]))
         self._range = np.array([min(self._range[0], y), max(self._range[1], y)])
@@ -294,13 +304,16 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         Returns the target that was learned, which is closer to the prediction if the error stands apart.
         """
         bases = self._bases(basis)
-        expected = self._experts.combined(bases)
         most = float(self._errors.most[0])
+        # after an outlier, the target may be near it or back at the level before
+        before = np.append(bases[:-1], (self._rows.last_target() - self._target.centre[0]) / self._y_scale)
+        expected = min(map(self._experts.combined, (bases, before)), key=lambda prediction: abs(truth - prediction))
         _, very_far = self._errors.judge(np.array([abs(truth - expected)]))
         if very_far[0]:
             truth = min(max(truth, expected - most), expected + most)
         drifted = self._drift.update(expected - truth)
-        self._experts.update(bases, truth, weight)
+        if not very_far[0]:  # an error that stands apart does not tell which expert is better
+            self._experts.update(bases, truth, weight)
         for model, base in zip(self._models, bases[1:4], strict=True):
             model.update(basis[-len(model.coef) :], truth - base, weight)
             if self.n_rows_seen % FORGET_EVERY == 0:
@@ -439,7 +452,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             "next_tree": self._next_tree, "range": self._range, "Q": self._Q, "encoder": self._encoder,
             "rows": self._rows, "units": self._units, "target": self._target, "trees": self._trees, "linear": linear,
             "fast": fast, "full": full, "boosted": self._boosted, "experts": self._experts, "drift": self._drift,
-            "grower": self._grower, "cells": self._cells, "errors": self._errors,
+            "grower": self._grower, "cells": self._cells, "errors": self._errors, "latest": self._latest,
         }  # fmt: skip
 
     def get_state(self) -> dict[str, Any]:
@@ -457,7 +470,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model = cls(**params)
         unpack_encoder(model._encoder, state.get("encoder"))
         model._grow(len(model._encoder.slots) - len(model._Q))
-        for name in ("cells", "errors"):  # older states have none
+        is_older = "latest" not in state
+        for name in ("cells", "errors", "latest"):  # older states have none
             state.setdefault(name, pack({name: model._parts()[name]})[name])
         state["experts"] = with_last_value(state.get("experts"), N_BASES)
         plain = unpack(model._parts(), state)
@@ -465,6 +479,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
         model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
         model._range, model._Q = plain["range"], plain["Q"]
+        model._latest = np.array([model._rows.last_target()]) if is_older else plain["latest"]
         model._boosted.predict(np.zeros(len(model._Q)))  # raises an error for invalid trees
         return model
 
