@@ -73,12 +73,13 @@ def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
 
 
 def _fit_trees(X: Array, y: Array, n_threads: int) -> SoftBoostRegressor:
-    """Boosted trees whose size grows with the number of training rows."""
-    n_rows = len(X)
+    """Boosted trees whose size grows with the number of training rows, and with the horizon if there are many."""
+    n_rows, h = y.shape
+    many = n_rows >= FEW_ROWS
     depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
-    rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
+    rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100) * (np.clip(h / 8, 1, 2) if many else 1), 30, 300))
     trees = SoftBoostRegressor(
-        n_estimators=rounds, learning_rate=0.1 if n_rows < 50_000 else 0.2, depth=depth,
+        n_estimators=rounds, learning_rate=0.2 if many else 0.1, depth=depth,
         loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
         random_state=0, n_jobs=n_threads,
     )  # fmt: skip

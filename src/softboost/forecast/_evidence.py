@@ -17,7 +17,7 @@ __all__ = ["Judged", "climb", "own_weights", "relative_error"]
 
 SHARES = np.linspace(0.0, 1.0, 11)
 MOST = 0.8  # largest share of a candidate
-ASKED = 1.0  # standard errors that a gain must exceed
+ASKED, ASKED_OF_FEW = 1.0, 2.0  # standard errors that a gain must exceed; more if blocks of a few series are compared
 FLOOR = 0.1  # added to errors, relative to the unit of the series, so that ratios of tiny errors do not matter
 FEW_SERIES = 10  # with fewer series, blocks of origins are separate observations
 LARGEST = 1.5  # limit of the logarithm of a relative error
@@ -82,8 +82,8 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
 
     Shares are compared by the mean over series of the logarithm of the error, which is not dominated by series with
     large errors. The best share on a grid, at most 0.8, is multiplied by ``clip(t - 1, 0, 1)``, where t is the paired t
-    statistic of its gain over series, or over blocks of origins if there are few series. It is shrunk for small
-    samples.
+    statistic of its gain over series, shrunk for small samples. If there are few series, t is that over blocks of
+    origins, which are not independent, and ``t - 2`` replaces ``t - 1``.
     """
     candidate = np.where(np.isnan(candidate), current, candidate)
     floor = FLOOR * judged.by_block(judged.unit)
@@ -102,7 +102,8 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     if not noise > 0:
         return 0.0
     t = gain.mean() / noise * np.sqrt((n - 1) / (n + 4))
-    return float(min(SHARES[best], MOST) * np.clip(t - ASKED, 0.0, 1.0))
+    asked = ASKED if len(judged.actual) >= FEW_SERIES else ASKED_OF_FEW
+    return float(min(SHARES[best], MOST) * np.clip(t - asked, 0.0, 1.0))
 
 
 def own_weights(judged: Judged, forecasts: list[Array], weights: Array) -> Array:
