@@ -69,7 +69,7 @@ def targets(outlook: Outlook, actual: Array) -> Array:
 def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
     """Fit a correction of one of ``KINDS`` to rows of :func:`inputs` and :func:`targets`."""
     y = np.ascontiguousarray(y, dtype=np.float32)
-    return Correction(KINDS[kind].fit(X, y, n_threads), y.shape[1])
+    return Correction(KINDS[kind](X, y, n_threads), y.shape[1])
 
 
 def _fit_trees(X: Array, y: Array, n_threads: int) -> SoftBoostRegressor:
@@ -105,6 +105,7 @@ class Ridge:
     PENALTY = 30.0
     FARTHEST = 3.0
     LARGEST_TARGET = 4.0
+    BLOCK = 32_768  # rows that are standardised at a time
 
     @classmethod
     def fit(cls, X: Array, y: Array) -> Ridge:
@@ -126,31 +127,19 @@ class Ridge:
 
     def predict(self, X: Array) -> Array:
         """Errors of the bank, in units (n_rows, h)."""
-        Z = self._standardised(np.asarray(X, dtype=np.float64), self.mean, self.scale)
-        # not by BLAS, whose sums depend on how many rows there are: a row has one answer wherever it stands
-        return np.einsum("ij,jk->ik", Z, self.coefficients) + self.intercept
+        out = np.empty((len(X), len(self.intercept)))
+        for start in range(0, len(X), self.BLOCK):
+            rows = slice(start, start + self.BLOCK)
+            Z = self._standardised(np.asarray(X[rows], dtype=np.float64), self.mean, self.scale)
+            # not by BLAS, whose sums depend on how many rows there are: a row has one answer wherever it stands
+            out[rows] = np.einsum("ij,jk->ik", Z, self.coefficients) + self.intercept
+        return out
 
 
 # -- the kinds of corrections: a table with one row each -----------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Kind:
-    """One row of the table.
-
-    Attributes
-    ----------
-    fit : callable
-        ``(X, y, n_threads) -> model`` with ``predict``.
-    most_rows : float
-        Number of training rows up to which this kind competes.
-    """
-
-    fit: Callable[[Array, Array, int], Any]
-    most_rows: float = np.inf
-
-
-KINDS = {
-    "linear": Kind(lambda X, y, n_threads: Ridge.fit(X, y), most_rows=FEW_ROWS),
-    "trees": Kind(_fit_trees),
+# A kind is fitted by a function ``(X, y, n_threads)`` that returns a model with ``predict``.
+KINDS: dict[str, Callable[[Array, Array, int], Any]] = {
+    "linear": lambda X, y, n_threads: Ridge.fit(X, y),
+    "trees": _fit_trees,
 }
