@@ -24,7 +24,7 @@ from softboost._data.folds import Folds, make_folds
 from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost._linear.autoregression import STIFFNESS, fit_autoregression
-from softboost._linear.models import fit_linear_models
+from softboost._linear.models import LinearModels
 from softboost._linear.robust import fit_robust
 from softboost.losses import AbsoluteError, SquaredError
 
@@ -436,7 +436,7 @@ def test_anchor_view_is_undone_exactly():
     anchor = find_anchor(X, y, None, units)
     assert anchor.column == 0
     assert_allclose(anchor.level(X)[0] * units.y_spread[0] + units.y_centre[0], level, atol=1e-10)
-    changes = fit_linear_models(anchor.view(X), y - anchor.level(X), None).ridge
+    changes = LinearModels(anchor.view(X), y - anchor.level(X), None).ridge
     levels = anchor.unview_path(changes)
     assert_allclose(levels.predict(X), changes.predict(anchor.view(X)) + anchor.level(X), atol=1e-8)
     same = (np.full((3, 1), 5.0) - units.centre[:, None]) / units.spread[:, None]
@@ -524,11 +524,11 @@ def test_rows_far_off_count_less_in_the_robust_lasso():
     rng = np.random.default_rng(3)
     X, slopes = rng.normal(size=(20, 80)), np.r_[1.0, -2.0, np.zeros(18)]
     clean = slopes @ X + 0.2 * rng.normal(size=80)
-    relaxed = fit_linear_models(X, clean[None], None).relaxed
+    relaxed = LinearModels(X, clean[None], None).relaxed
     assert fit_robust(X, clean[None], None, relaxed) is relaxed
     spoiled = clean.copy()
     spoiled[:6] += 25 * rng.choice([-1, 1], size=6)
-    relaxed = fit_linear_models(X, spoiled[None], None).relaxed
+    relaxed = LinearModels(X, spoiled[None], None).relaxed
     robust = fit_robust(X, spoiled[None], None, relaxed)
 
     def best(path):  # the stage nearest to the truth
@@ -542,7 +542,7 @@ def test_robust_lasso_counts_a_weight_of_two_as_a_row_twice():
     X, y = rng.normal(size=(5, 60)), rng.standard_t(1.5, size=(1, 60))
     twice, weight = np.r_[np.arange(60), np.arange(20)], np.where(np.arange(60) < 20, 2.0, 1.0)
     rows, weighted = (X[:, twice].copy(), y[:, twice].copy(), None), (X, y, weight)
-    got, want = (fit_robust(*data, fit_linear_models(*data).relaxed) for data in (weighted, rows))
+    got, want = (fit_robust(*data, LinearModels(*data).relaxed) for data in (weighted, rows))
     assert_allclose(got.coefficients, want.coefficients, rtol=1e-6, atol=1e-9)
 
 

@@ -16,7 +16,7 @@ Only the assignment of rows to folds can be random.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from softboost._model.member import Member
 from softboost.losses import Loss, SquaredError
 
 from .candidates import Candidate, about
+from .columns import Needed
 from .fit import Fit, Start
 from .judge import Judge, Judged, OutOfFold
 from .ladder import climb, climb_without_pairs, ladder_of
@@ -133,10 +134,12 @@ def choose(
 
     fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)
     members = []
+    used = [one.candidate.columns for one, w in zip(judged, weights, strict=True) if w > 0]
+    needed = {columns.of for columns in used if isinstance(columns, Needed)}
     for one, w in zip(judged, weights, strict=True):
         if w > 0:
             progress(f"fitting {one.candidate.name_in(kind)} on all rows")
-            members.append(_member(fit, one, float(w), judge.start))
+            members.append(_member(fit, one, float(w), judge.start, all_rounds=one.candidate.name in needed))
     combined = sum(w * one.prediction for w, one in zip(weights, judged, strict=True))
     names = [one.candidate.name_in(kind) for one in judged]
     choice = Choice(
@@ -172,11 +175,15 @@ def is_better(rival: Judged, other: Judged, weight: Array | None) -> bool:
     return rival.mean_loss(weight) < (1 - LEAST_GAIN) * other.mean_loss(weight)
 
 
-def _member(fit: Fit, judged: Judged, weight: float, start: Start) -> Member:
-    """A candidate at its stage, fitted on all rows."""
+def _member(fit: Fit, judged: Judged, weight: float, start: Start, *, all_rounds: bool) -> Member:
+    """A candidate at its stage, fitted on all rows.
+
+    With ``all_rounds``, those after its stage are fitted too, because the columns of another member depend on them.
+    """
     candidate, stage, anchor = judged.candidate, judged.stage, fit.rows.anchor
     name = candidate.name_in(fit.rows.kind)
     if not candidate.is_boosted:
         return Member(name, weight, stage, fit.linear[candidate.name].stage(stage), None, anchor)
-    first, model = fit.boost(candidate.with_recipe(n_estimators=stage), start)
-    return Member(name, weight, stage, first, model.first(stage), anchor)
+    at_stage = candidate.with_recipe(n_estimators=stage)
+    first, model = fit.boost(candidate if all_rounds else at_stage, start)
+    return Member(name, weight, stage, first, replace(model.first(stage), recipe=at_stage.recipe), anchor)
