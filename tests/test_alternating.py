@@ -48,6 +48,16 @@ def test_rejected_moves_leave_the_trees_of_no_transform():
     assert_array_equal(fitted.output, plain_fit.output)
 
 
+def test_plain_fit_equals_that_without_a_transform_until_it_moves():
+    X, y = noise_rows(120)
+    settings = {"depth": 2, "leaves": "linear", "gates": "greedy", "init": "constant", "random_state": 0}
+    without, moved = (SoftBoostRegressor(6, 0.2, feature_transform=t, **settings).fit(X, y) for t in (None, "linear"))
+    assert_allclose(moved.transforms_[-1], np.eye(X.shape[1]))
+    assert_allclose(moved.predict(X), without.predict(X), rtol=1e-9)
+    learner = moved.members_[0].boosted.recipe.learner
+    assert learner.required == 2.0  # nothing else protects a fit without selection
+
+
 def test_transform_on_pure_noise_costs_little():
     ratios = []
     for seed in range(4):

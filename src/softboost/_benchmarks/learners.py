@@ -112,6 +112,20 @@ def _soft(make: Callable[[Task], Any]) -> Callable[[int, Task], Any]:
     return lambda seed, task: _booster(seed, feature_transform=make(task))
 
 
+def _plain(transform: str | None) -> Callable[[int, Task], Any]:
+    """30 rounds without selection: every parameter is set, so that only the transform differs."""
+    settings: dict[str, Any] = {
+        "n_estimators": 30,
+        "learning_rate": 0.2,
+        "depth": 2,
+        "leaves": "linear",
+        "gates": "greedy",
+    }
+    return lambda seed, task: SoftBoostRegressor(
+        **settings, init="constant", feature_transform=transform, random_state=seed
+    )
+
+
 def _torch(name: str) -> Callable[[Task], Any]:
     def make(task: Task) -> Any:
         window = task.metadata.get("window")
@@ -161,6 +175,8 @@ MODELS: dict[str, Peer] = {
         Peer("soft/rnn", _soft(_torch("rnn")), "torch", "torch", about="state of 8, 4 components beside x"),
         Peer("soft/lstm", _soft(_torch("lstm")), "torch", "torch", about="state of 8, 4 components beside x"),
         Peer("soft/cnn", _soft(_torch("cnn")), "torch", "torch", about="8 channels, 4 components beside x"),
+        Peer("plain/none", _plain(None), *_OURS, about="30 rounds without selection"),
+        Peer("plain/linear", _plain("linear"), *_OURS, about="the same with the paper's Q, square"),
         Peer("paper/none", lambda seed, task: presets.bsdt(random_state=seed), *_OURS, about="BSDT to the letter"),
         Peer(
             "paper/linear", lambda seed, task: presets.bsdt_q(random_state=seed), *_OURS, about="BSDT-Q to the letter"

@@ -22,6 +22,7 @@ from .columns import All
 __all__ = ["AUTO", "Given", "given_candidates"]
 
 AUTO: Literal["auto"] = "auto"
+ALONE_REQUIRED = 2.0  # standard errors by which a move of a transform that has no competitor must help
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,26 @@ def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]
     if transform is not None:  # first, because a fit without selection takes the first one
         chosen = _with_transform(params, transform, task)
         return [chosen, *without] if params.n_estimators == AUTO and params.gates != "random" else [chosen]
-    open_ = (params.n_estimators, params.learning_rate, params.depth, params.leaves, params.gates, params.init)
-    if AUTO not in open_:
+    if _all_set(params):
         return [Candidate("trees", "trees as they were set", "boosted", Recipe("trees", GreedyTrees()))]
     return without
+
+
+def _all_set(params: Any) -> bool:
+    """Whether every parameter of the trees is set, so that nothing is selected."""
+    return AUTO not in (
+        params.n_estimators, params.learning_rate, params.depth, params.leaves, params.gates, params.init
+    )  # fmt: skip
 
 
 def _with_transform(params: Any, transform: Transform, task: Task) -> Candidate:
     """The candidate with a transform that was set: like trees if it starts at the identity, else like two indices."""
     name, about = type(transform).__name__.lower(), "trees on the transform that was set"
     if params.gates != "random" and transform.starts_at_identity(task.encoded.shape[1]):
-        learner = AlternatingTrees(TREES.recipe.learner)  # type: ignore[arg-type]
+        # the trees of a fit without a transform, which it equals as long as the transform has not moved
+        trees: Any = GreedyTrees() if _all_set(params) else TREES.recipe.learner
+        # a fit with a fixed number of rounds is not compared with trees without the transform
+        learner = AlternatingTrees(trees, required=1.0 if params.n_estimators == AUTO else ALONE_REQUIRED)
         rounds = TREES.rounds(task.total_weight) if TREES.rounds else TREES.recipe.n_estimators
         chosen = replace(TREES, name=name, about=about, columns=All(), rounds=None)
         return chosen.with_recipe(name=name, learner=learner, transform=transform, n_estimators=rounds)
