@@ -22,7 +22,7 @@ MISSING = instructions.missing()
 
 @pytest.mark.parametrize(
     "sections",
-    [["grid", "predict", "q", "kernels"], pytest.param(list(speed.SECTIONS), marks=pytest.mark.slow)],
+    [["grid", "predict", "q", "kernels", "local"], pytest.param(list(speed.SECTIONS), marks=pytest.mark.slow)],
     ids=["some", "all"],
 )
 def test_benchmark_writes_table_and_figures(tmp_path, capsys, sections):

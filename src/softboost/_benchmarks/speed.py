@@ -31,6 +31,7 @@ from softboost.presets import bsdt, bsdt_q
 
 from .peers import TunedLightGBM
 from .speed_kernels import measure_kernels
+from .speed_local import measure_local
 from .speed_report import write_report
 from .speed_torch import fit_eagerly
 
@@ -383,6 +384,7 @@ SECTIONS: dict[str, Callable[[bool], list[Record]]] = {
     "q": measure_q,
     "kernels": measure_kernels,
     "many": measure_many,
+    "local": measure_local,
     "import": measure_import,
     "growth": measure_growth,
 }
