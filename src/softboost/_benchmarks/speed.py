@@ -98,6 +98,7 @@ def fixed_structure(X: Array, y: Array) -> dict[str, Any]:
     """Parameters of a plain fit with the structure that the default chooses: its boosted path of largest weight."""
     model = SoftBoostRegressor().fit(X, y)
     boosted = [member for member in model.members_ if member.boosted is not None and member.boosted.rounds]
+    boosted = [member for member in boosted if hasattr(member.boosted.recipe.learner, "depth")]  # trees
     if not boosted:  # all linear: the boosted recipe of least out-of-fold loss
         return {"n_estimators": 15, "learning_rate": 0.2, "depth": 2, "leaves": "linear", "gates": "greedy",
                 "init": "linear", "feature_transform": None}  # fmt: skip
