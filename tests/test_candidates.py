@@ -10,7 +10,7 @@ import pytest
 
 from softboost.forecast import Forecaster
 from softboost.forecast import _candidates as candidates
-from softboost.forecast._correction import KINDS
+from softboost.forecast._correction import KINDS, Kind
 from test_combination import frame, walks
 
 PAGE = Path(__file__).parents[1] / "docs" / "forecasting.md"
@@ -38,7 +38,7 @@ def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) ->
         def predict(self, X: np.ndarray) -> np.ndarray:
             return np.tile(self.value, (len(X), 1))
 
-    monkeypatch.setitem(KINDS, "median", lambda X, y, n_threads: Median(y))
+    monkeypatch.setitem(KINDS, "median", Kind(lambda X, y, n_threads: Median(y)))
     rows = [replace(row, kinds=["median"]) if row.kinds else row for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     rng = np.random.default_rng(0)

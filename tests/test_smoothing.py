@@ -49,8 +49,8 @@ def test_seasons_lags_and_logarithms_agree_with_the_naive_twin(n, m):
             views.append(scale * back(smoothing_filters(adjusted, h) + ahead))
         lags = range(1, m + 2)
         views += [scale * back(autoregression(z, h, step, lags)) for step in (1, m)]
-    # without evidence logarithms count twice as much as levels, and autoregressions of one step half as much
-    weights = np.array([1, 1, 0.5, 1, 2, 2, 1, 2]) / 10.5
+    # without evidence logarithms count twice as much as levels
+    weights = np.array([1, 1, 1, 1, 2, 2, 2, 2]) / 12
     forecast, _, logs, found, _ = bank([y], [m], h)
     assert logs[0, 0] == 1
     assert_allclose(found[0, 0], weights)
@@ -68,8 +68,7 @@ def test_autoregression_of_two_seasons_agrees_with_the_naive_twin():
                 for figure in [smoothing_season(y / scale, m) if m > 1 else np.zeros(1)]
                 for ahead in [np.roll(figure, -(len(y) % m))]]  # fmt: skip
     lagged = [scale * autoregression(y / scale, h, step, lags) for step in (1, 4, 35)]
-    expected = np.average(smoothed + lagged, axis=0, weights=[1, 1, 1, 0.5, 1, 1])
-    assert_allclose(bank([y], [35, 4], h)[0][0, 0], expected, rtol=1e-8)
+    assert_allclose(bank([y], [35, 4], h)[0][0, 0], np.mean(smoothed + lagged, axis=0), rtol=1e-8)
 
 
 def test_autoregression_follows_alternating_series():
@@ -82,26 +81,9 @@ def test_autoregression_follows_alternating_series():
         forecast, _, _, views, _ = bank([x[:-1]], [], 4, n_evidence=10)
         errors.append(np.abs([forecast[0, 0, 0] - x[-1], x[-2] - x[-1]]))
         shares.append(views[0, 0, 1])  # of the autoregression of levels
-    assert np.mean(shares) > 0.6
+    assert np.mean(shares) > 0.5
     mine, naive = np.mean(errors, axis=0)
     assert mine < 0.7 * naive
-
-
-@pytest.mark.parametrize(("n", "power"), [(30, 3.0), (90, 4.5), (190, 6 * 190 / 220)])
-def test_longer_series_trust_their_errors_more(n, power):
-    """The weights of smoother and autoregression are a power of their errors, relative to those of the naive."""
-    y = -seasonal(n, 5, seed=1)
-    views = bank([y], [], 4, n_evidence=10)[3][0, 0, :2]
-    scale, errors, naive = np.abs(y).mean(), np.zeros((2, 4)), np.zeros(4)
-    for back in range(1, 11):
-        known, after = y[: n - back] / scale, y[n - back :][:4] / scale
-        both = smoothing_filters(known, 4), autoregression(known, 4, 1, [1, 2, 3, 4, 5, 6])
-        naive[: len(after)] += np.abs(after - known[-1])
-        for view, forecast in enumerate(both):
-            errors[view, : len(after)] += np.abs(after - forecast[: len(after)])
-    error = (errors / naive).sum(axis=1)
-    ratio = views[1] / views[0] / 0.5
-    assert np.log(ratio) / np.log(error[0] / error[1]) == pytest.approx(power, rel=0.02)
 
 
 def test_all_origins_of_one_pass_are_forecasts_from_what_was_known_there():

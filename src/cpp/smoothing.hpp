@@ -29,10 +29,9 @@ constexpr int kSteps[] = {1, 2, 3, 4, 6, 8, 12, 18, 24, 36, 48};  // steps whose
 constexpr int64_t kWindow = 60;                                   // values that the filters see
 constexpr double kLeastKnown = 8;                                 // weights are never blunter than for so many values
 constexpr int kCycles = 3;                                        // last cycles of the recent season
-constexpr double kViewPower = 6, kViewHalf = 30;                  // of the relative error that weighs a view, half
-                                                                  // of it for so many values
+constexpr double kViewPower = 4;                                  // of the relative error that weighs a view
 constexpr double kLogPrior = 2;                                   // of logarithms against levels
-constexpr double kTrendPrior = 0.5;                               // of autoregressions of changes over one step
+constexpr double kLagPrior = 0.5;                                 // of autoregressions where there is no season
 constexpr int64_t kLags = 6, kMostLags = 26;                      // of an autoregression without and with a season
 constexpr double kFarthest = 1.5;                                 // of the largest change seen over as many steps
 constexpr double kLeastUnit = 1e-3;
@@ -455,12 +454,10 @@ class SeriesBank {
     }
     double least = std::numeric_limits<double>::infinity(), total = 0;
     for (const double e : error) least = std::min(least, e);
-    const auto n_values = static_cast<double>(std::min(t + 1 - first_known_, kLeastWidth));
-    const double power = kViewPower * n_values / (n_values + kViewHalf);
     for (size_t v = 0; v < views_.size(); ++v) {
       const double relative = n_steps ? (least + 1e-6) / (error[v] + 1e-6) : 1.0;
-      const bool trends = views_[v].lags && views_[v].autoregression.step == 1;  // goes on as far as the series did
-      views_[v].weight = (views_[v].log ? kLogPrior : 1.0) * (trends ? kTrendPrior : 1.0) * std::pow(relative, power);
+      const double prior = (views_[v].log ? kLogPrior : 1.0) * (views_[v].lags && seasons_.empty() ? kLagPrior : 1.0);
+      views_[v].weight = prior * std::pow(relative, kViewPower);
       total += views_[v].weight;
     }
     for (View& view : views_) view.weight /= total;

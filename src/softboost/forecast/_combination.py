@@ -26,7 +26,7 @@ __all__ = ["Combination", "ForecastChoice", "combine", "extend", "learn"]
 
 WINDOWS, FEW_WINDOWS = 40, 8  # origins per series for the calibration of intervals; fewer if there are many series
 MANY_SERIES = 500
-KEPT_HISTORY = 0.5  # part of a series before an origin that intervals are calibrated at: less history, larger errors
+KEPT_HISTORY = 0.4  # part of a series before an origin that intervals are calibrated at: less history, larger errors
 ENOUGH_FOR_RANGE = 10  # values from which the range of a series is known
 
 Progress = Callable[[str], None]

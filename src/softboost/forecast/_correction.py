@@ -69,17 +69,16 @@ def targets(outlook: Outlook, actual: Array) -> Array:
 def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
     """Fit a correction of one of ``KINDS`` to rows of :func:`inputs` and :func:`targets`."""
     y = np.ascontiguousarray(y, dtype=np.float32)
-    return Correction(KINDS[kind](X, y, n_threads), y.shape[1])
+    return Correction(KINDS[kind].fit(X, y, n_threads), y.shape[1])
 
 
 def _fit_trees(X: Array, y: Array, n_threads: int) -> SoftBoostRegressor:
-    """Boosted trees whose size grows with the number of training rows, and with the horizon if there are many."""
-    n_rows, h = y.shape
-    many = n_rows >= FEW_ROWS
+    """Boosted trees whose size grows with the number of training rows."""
+    n_rows = len(X)
     depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
-    rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100) * (np.clip(h / 8, 1, 2) if many else 1), 30, 300))
+    rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
     trees = SoftBoostRegressor(
-        n_estimators=rounds, learning_rate=0.2 if many else 0.1, depth=depth,
+        n_estimators=rounds, learning_rate=0.1 if n_rows < FEW_ROWS else 0.2, depth=depth,
         loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
         random_state=0, n_jobs=n_threads,
     )  # fmt: skip
@@ -138,8 +137,24 @@ class Ridge:
 
 # -- the kinds of corrections: a table with one row each -----------------------------------------------------------
 
-# A kind is fitted by a function ``(X, y, n_threads)`` that returns a model with ``predict``.
-KINDS: dict[str, Callable[[Array, Array, int], Any]] = {
-    "linear": lambda X, y, n_threads: Ridge.fit(X, y),
-    "trees": _fit_trees,
+
+@dataclass(frozen=True)
+class Kind:
+    """One row of the table.
+
+    Attributes
+    ----------
+    fit : callable
+        ``(X, y, n_threads) -> model`` with ``predict``.
+    most_rows : float
+        Number of training rows up to which this kind competes.
+    """
+
+    fit: Callable[[Array, Array, int], Any]
+    most_rows: float = np.inf
+
+
+KINDS = {
+    "linear": Kind(lambda X, y, n_threads: Ridge.fit(X, y), most_rows=FEW_ROWS),
+    "trees": Kind(_fit_trees),
 }

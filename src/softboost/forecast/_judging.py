@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._correction import Correction, fit_correction
+from ._correction import KINDS, Correction, fit_correction
 from ._evidence import Judged, climb, relative_error
 from ._fitted import Fitted
 from ._origins import LEAST_BEFORE, Judging, Origins
@@ -152,7 +152,7 @@ def bank_alone(origins: Origins, name: str) -> Ladder:
 def judge_correction(kind: str, trial: Trial) -> None:
     """Fit a correction to earlier origins and let it join with the share that its errors justify."""
     X, y = trial.origins.rows(trial.origins.first_learned)
-    if len(X) < 2:
+    if not 2 <= len(X) <= KINDS[kind].most_rows:
         return
     correction = fit_correction(kind, X, y, trial.plan.smoothing.n_threads)
     if trial.admit(kind, trial.origins.corrected(correction)):
