@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from softboost.forecast import Forecaster
+from softboost.forecast import Forecaster, _judging
 from softboost.forecast import _candidates as candidates
-from softboost.forecast._correction import KINDS, Kind
+from softboost.forecast._correction import KINDS, Correction, Kind, fit_correction
+from softboost.forecast._evidence import Judged
+from softboost.forecast._origins import Origins
 from test_combination import frame, walks
 
 PAGE = Path(__file__).parents[1] / "docs" / "forecasting.md"
@@ -62,3 +65,35 @@ def test_a_candidate_that_needs_more_series_is_not_judged(monkeypatch: pytest.Mo
     assert judged == ["linear", "trees", "local"]
     Forecaster("MS", h=3).fit(walks(2, 40))
     assert judged == ["linear", "trees", "local", "linear", "trees", "local", "global"]
+
+
+def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other values from the first judged origin on change nothing that the judged correction is fitted to."""
+    seen = []
+
+    def spy(kind: str, X: np.ndarray, y: np.ndarray, n_threads: int) -> Correction:
+        seen.append((X, y))
+        return fit_correction(kind, X, y, n_threads)
+
+    monkeypatch.setattr(_judging, "fit_correction", spy)
+    df, n_judged_rows = walks(8, 80), 0
+    for shift in (0.0, 50.0):
+        panel = df.assign(y=df["y"] + shift * (df.groupby("unique_id").cumcount() >= 80 - n_judged_rows))
+        model = Forecaster("MS", h=4, candidates=["smoothing", "correction"]).fit(panel)
+        origins = Origins(model.fitted_.smoothing, model.frame_.panel, 4, columns=True)
+        n_judged_rows = int(origins.judged_back.min(axis=1).min() + origins.stride * (origins.n_judged - 1))
+    n = len(seen) // 2
+    assert n == len(KINDS)
+    for (X, y), (other_X, other_y) in zip(seen[:n], seen[n:], strict=True):
+        assert_allclose(X, other_X, atol=1e-6)  # the bank scales a series by all of its values, which rounds
+        assert_allclose(y, other_y, atol=1e-6)
+
+
+def test_where_a_member_gives_no_forecast_the_mixture_stays() -> None:
+    first, second = np.full((2, 1, 3), 4.0), np.full((2, 1, 3), 8.0)
+    second[1] = np.nan
+    judged = Judged(np.ones((2, 1, 3)), np.ones((2, 1)), 1)
+    ladder = _judging.Ladder(judged, ["smoothing"], [first], np.ones(1))
+    ladder.join("local", second, 0.25)
+    assert_allclose(ladder.weights, [0.75, 0.25])
+    assert_allclose(ladder.current[:, 0, 0], [5.0, 4.0])
