@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from softboost.forecast import Forecaster, _judging
 from softboost.forecast import _candidates as candidates
 from softboost.forecast._correction import KINDS, Correction, Kind, fit_correction
-from softboost.forecast._evidence import Judged
+from softboost.forecast._evidence import Judged, climb
 from softboost.forecast._origins import Origins
 from test_combination import frame, walks
 
@@ -97,3 +97,14 @@ def test_where_a_member_gives_no_forecast_the_mixture_stays() -> None:
     ladder.join("local", second, 0.25)
     assert_allclose(ladder.weights, [0.75, 0.25])
     assert_allclose(ladder.current[:, 0, 0], [5.0, 4.0])
+
+
+def test_blocks_of_one_series_count_for_less_than_series() -> None:
+    gains = 0.2 + 0.4 * np.linspace(-1, 1, 10)
+    one, many = ((1, 10, 1), (10, 1, 1))
+    shares = [
+        climb(Judged(np.zeros(shape), np.ones(shape[:2]), 1), np.ones(shape), (1 - gains).reshape(shape))
+        for shape in (one, many)
+    ]
+    assert shares[0] == 0.0
+    assert shares[1] > 0.1
