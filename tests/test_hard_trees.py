@@ -18,7 +18,7 @@ from softboost._boost import tree_libraries
 from softboost._boost.hard_trees import HardTree, SoftTwin
 from softboost._boost.learner import TrainingData
 from softboost._boost.tree_libraries import LIBRARIES, library_of
-from softboost._file.codecs.state import _unpack_hard_tree
+from softboost._file.codecs.functions import _unpack_hard_tree
 from softboost._file.container import dumps, loads
 from softboost._file.values import Fields, ModelFileError
 from softboost.transforms import Diagonal, Linear
