@@ -21,7 +21,7 @@ ASKED, ASKED_OF_FEW = 1.0, 2.0  # standard errors that a gain must exceed; more 
 FLOOR = 0.1  # added to errors, relative to the unit of the series, so that ratios of tiny errors do not matter
 FEW_SERIES = 10  # with fewer series, blocks of origins are separate observations
 LARGEST = 1.5  # limit of the logarithm of a relative error
-POWER = 8.0  # exponent of relative errors in the weights of a single series
+POWER = 4.0  # exponent of relative errors in the weights of a single series
 BLOCKS_TO_TRUST = 3.0  # number of blocks at which the series' own errors have half of the weight
 
 
