@@ -1,7 +1,7 @@
 // Fitting: bins, one greedy tree, boosting with greedy trees, and joint steps on a tree and its transform.
-#include "bindings.hpp"
-
 #include <algorithm>
+
+#include "bindings.hpp"
 
 namespace softboost {
 
@@ -208,8 +208,13 @@ void register_fit(nb::module_& m, const char* bins_name) {
         std::vector<T> q(rounds * n_q), gate_weights(rounds * n_nodes * m), gate_bias(rounds * n_nodes),
             values(rounds * n_leaves * n_outputs), slopes(linear ? values.size() * m : 0);
         std::copy_n(first_q.data(), rounds > 0 ? n_q : 0, q.begin());
-        const TreeView<T> trees{depth,         size(m),       size(n_outputs), gate_weights.data(), gate_bias.data(),
-                                values.data(), linear ? slopes.data() : nullptr};
+        const TreeView<T> trees{depth,
+                                size(m),
+                                size(n_outputs),
+                                gate_weights.data(),
+                                gate_bias.data(),
+                                values.data(),
+                                linear ? slopes.data() : nullptr};
         run_interruptibly([&](Interrupt* interrupt) {
           kernels<T>().boost_joint(x.data(), y.data(), pointer(weight), size(x.shape(0)), size(x.shape(1)), settings,
                                    loss, n_rounds, learning_rate, n_threads, interrupt, trees, size(n_q), q.data(),

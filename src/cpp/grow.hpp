@@ -85,7 +85,8 @@ class TreeGrower {
       const int64_t width = leaf_count_of(level);
       prepare_level(which, width, level + 1 < depth);
       for_columns([&](int64_t begin, int64_t end) {
-        Scratch own, &scratch = end - begin == data_.n_columns ? scratch_ : own;  // one block uses the same memory again
+        Scratch own,
+            &scratch = end - begin == data_.n_columns ? scratch_ : own;  // one block uses the same memory again
         scratch.prepare(width, n_outputs_, data_.order ? data_.n_samples : 0);
         for (int64_t j = begin; j < end; ++j) search_column(j, width, target, min_leaf_weight, smallest_gain, scratch);
       });

@@ -6,8 +6,8 @@
 namespace softboost {
 namespace SB_ISA {
 
-// Number of rows of a tile of accumulators; with two vectors per row, the tile fits the registers. The loops over a tile
-// are flat and unrolled, because the compiler keeps arrays in memory in nested loops.
+// Number of rows of a tile of accumulators; with two vectors per row, the tile fits the registers. The loops over a
+// tile are flat and unrolled, because the compiler keeps arrays in memory in nested loops.
 constexpr int kTileRows = SB_VECTOR_BYTES == 64 ? 8 : 4;
 
 template <typename T, int R, int W, bool transposed>
