@@ -108,3 +108,32 @@ def test_blocks_of_one_series_count_for_less_than_series() -> None:
     ]
     assert shares[0] == 0.0
     assert shares[1] > 0.1
+
+
+def chaotic(n_series: int, n_rows: int) -> list[np.ndarray]:
+    """Series whose next value is a curve of the last one, which a regression learns and no smoother does."""
+    values = [np.random.default_rng(0).uniform(0.2, 0.8, n_series)]
+    for _ in range(n_rows - 1):
+        values.append(3.8 * values[-1] * (1 - values[-1]))
+    return list(np.array(values).T)
+
+
+def test_a_regression_must_earn_its_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Forecaster("MS", h=2, season_length=1, candidates=["smoothing", "local"]).fit(frame(chaotic(6, 60)))
+    assert model.fitted_.members == ("smoothing", "local")
+    monkeypatch.setattr(_judging, "EARNS", 1.0)  # no gain is that large
+    model.fit(frame(chaotic(6, 60)))
+    assert model.fitted_.members == ("smoothing",)
+
+
+def test_a_regression_that_missed_many_rows_is_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Forecaster("MS", h=2, season_length=1, candidates=["smoothing", "local"])
+    forecasts = {}
+    for keeps in (_judging.KEEPS, 0.0, 1.0):  # as it is, always fitted again, never
+        monkeypatch.setattr(_judging, "KEEPS", keeps)
+        model.fit(frame(chaotic(6, 26)))
+        assert "local" in model.fitted_.members
+        forecasts[keeps] = model.predict()["SoftBoostRegressor"].to_numpy()
+    usual, always, never = forecasts.values()
+    assert_allclose(usual, always, rtol=0)
+    assert np.abs(usual - never).max() > 1e-6
