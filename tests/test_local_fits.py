@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
-from softboost import SoftBoostRegressor
+from softboost import SoftBoostRegressor, _kernels
 from softboost.forecast import Differences, LocalStandardScaler, Log, RollingMean
 from softboost.forecast._features import FeatureChooser, Features
 from softboost.forecast._fitted import Fitted
@@ -70,6 +70,48 @@ def test_fits_of_many_series_are_those_of_each(name, gap):
         only = np.zeros(1, dtype=int)
         got, expected = (one.predict(part, only, future.take([i])) for one in (learned, alone))
         assert_array_equal(got, expected)
+
+
+def test_series_with_equal_columns_are_fitted_and_forecast_by_one_kernel_call(monkeypatch):
+    calls = {"boost_each": 0, "predict_many": 0}
+
+    def counted(name):
+        function = getattr(_kernels, name)
+
+        def call(*args, **kwargs):
+            calls[name] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in calls:
+        monkeypatch.setattr(_kernels, name, counted(name))
+    many = make_panel().take(np.tile([0, 2], 20))  # 40 and 41 rows
+    fitted = Fitted.fit(CASES["default"], "local", 12, many)
+    assert calls["boost_each"] == 2
+    _, future = many.windows(3, 3)
+    fitted.predict(many, np.arange(40), future)
+    assert calls["predict_many"] == 3  # steps
+    assert all(model.models.untouched for model in fitted.models)
+
+
+@pytest.mark.parametrize("strategy", ["recursive", "direct", "direct_each"])
+def test_models_fitted_together_learn_as_single_ones(strategy):
+    settings, panel = make_settings(strategy=strategy), make_panel()
+    first = panel.cut(4)
+    fitted = Fitted.fit(settings, "local", 12, first)
+    kept = fitted.copied()
+    fitted.learn(panel, np.full(len(SIZES), 4))
+    _, future = panel.windows(3, 3)
+    every = np.arange(len(SIZES))
+    got, before = (one.predict(panel, every, future) for one in (fitted, kept))
+    for i in every:
+        part, only = panel.take([i]), np.zeros(1, dtype=int)
+        alone = Learned.fit(settings, first.take([i]))
+        assert_array_equal(before[[i]], alone.predict(part, only, future.take([i])))
+        alone.learn(part, only, np.array([4]))
+        assert_array_equal(got[[i]], alone.predict(part, only, future.take([i])))
+    assert not np.array_equal(got, before)
 
 
 @pytest.mark.parametrize("name", CASES)

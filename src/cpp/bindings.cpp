@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   softboost::bind_fit(m);               // bin_columns, fit_greedy, boost_greedy, fit_joint
   softboost::bind_linear(m);            // moments, linear_outputs
   softboost::bind_ensemble(m);          // Ensemble32, Ensemble64
+  softboost::bind_many(m);              // ridge_each, boost_each, Ensembles, predict_many
   softboost::bind_solvers(m);           // lasso_path, ridge_path, relaxed_path, rls_update, solve_with_inverse
   softboost::bind_smoothing(m);         // smoothing_bank
   softboost::bind_recurrent(m);         // recurrent_states, recurrent_gradients

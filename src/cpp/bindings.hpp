@@ -93,6 +93,7 @@ void bind_settings(nb::module_& m);
 void bind_soft_tree(nb::module_& m);
 void bind_fit(nb::module_& m);
 void bind_linear(nb::module_& m);
+void bind_many(nb::module_& m);
 void bind_ensemble(nb::module_& m);
 void bind_solvers(nb::module_& m);
 void bind_recurrent(nb::module_& m);

@@ -125,6 +125,11 @@ void call_joint_outputs(const T* x, int64_t n_inputs, int64_t n_samples, int64_t
   }
 }
 
+// body(context, i) for i = 0 .. n - 1, on several threads
+void for_each(int64_t n, int n_threads, void (*body)(void* context, int64_t i), void* context, Interrupt* interrupt) {
+  parallel_for(n, n_threads, [&](int64_t i) { body(context, i); }, interrupt);
+}
+
 template <typename T>
 constexpr Kernels<T> kernels() {
   return {&leaf_probabilities<T>, &tree_output<T>,       &tree_gradients<T>,         &bin_columns<T>,
@@ -137,9 +142,9 @@ constexpr Kernels<T> kernels() {
 }  // namespace
 
 const KernelTable& kernel_table() {
-  static const KernelTable table{SB_QUOTE(SB_ISA),    kernels<float>(),   kernels<double>(), &lasso_path,
-                                 &ridge_path,         &relaxed_path,      &loss_intercept,   &rls_update,
-                                 &solve_with_inverse, &smoothing_columns, &smoothing_bank};
+  static const KernelTable table{SB_QUOTE(SB_ISA), kernels<float>(),    kernels<double>(),  &for_each,
+                                 &lasso_path,      &ridge_path,         &relaxed_path,      &loss_intercept,
+                                 &rls_update,      &solve_with_inverse, &smoothing_columns, &smoothing_bank};
   return table;
 }
 

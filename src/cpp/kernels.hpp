@@ -55,6 +55,8 @@ struct KernelTable {
   const char* instruction_set;
   Kernels<float> f32;
   Kernels<double> f64;
+  void (*for_each)(int64_t n, int n_threads, void (*body)(void* context, int64_t i), void* context,
+                   Interrupt* interrupt);
   void (*lasso_path)(const double* gram, const double* cross, int64_t n_columns, const double* penalties,
                      int64_t n_penalties, double tolerance, int64_t max_sweeps, double* out);
   void (*ridge_path)(const double* gram, const double* cross, int64_t n_columns, int64_t n_outputs,

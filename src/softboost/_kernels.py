@@ -24,6 +24,7 @@ __all__ = [
     "MAX_DEPTH",
     "GreedyTree",
     "bin_columns",
+    "boost_each",
     "boost_greedy",
     "boost_joint",
     "fit_greedy",
@@ -41,10 +42,13 @@ __all__ = [
     "moments",
     "negative_gradient",
     "pack_ensemble",
+    "pack_ensembles",
+    "predict_many",
     "recurrent_gradients",
     "recurrent_states",
     "refit_leaves",
     "relaxed_path",
+    "ridge_each",
     "ridge_path",
     "smoothing_bank",
     "tree_gradients",
@@ -482,6 +486,77 @@ def pack_ensemble(dtype: Any, **arrays: Array) -> Any:
         limit = np.full(len(arrays["offset"]), FARTHEST)
         arrays = {**arrays, "low": -limit, "high": limit}
     return cls(**{name: np.ascontiguousarray(a, dtype=kinds.get(name, dtype)) for name, a in arrays.items()})
+
+
+def ridge_each(x: Array, y: Array, penalties: Array, stage: int, n_threads: int = 1) -> tuple[Array, Array, Array]:
+    """One stage of :func:`ridge_path` for each of several models, from the rows.
+
+    x is (n_models, n_columns, n_samples), y (n_models, n_outputs, n_samples). Returns the means of x and y and the
+    slopes (n_models, n_outputs, n_columns).
+    """
+    _check_sets(x, y)
+    if not 0 <= stage < len(penalties):
+        raise ValueError(f"stage must be from 0 to {len(penalties) - 1}, got {stage}")
+    return _core.ridge_each(x, y, penalties, stage, n_threads)
+
+
+def boost_each(
+    x: Array,
+    y: Array,
+    coefficients: Array,
+    intercepts: Array,
+    settings: Any,
+    n_rounds: int,
+    learning_rate: float,
+    n_threads: int = 1,
+    loss: Any = SQUARED_ERROR,
+) -> tuple[dict[str, Array], Array, Array]:
+    """:func:`boost_greedy` for each of several models, from its linear model; threads share the models.
+
+    x is (n_models, n_columns, n_samples), y (n_models, n_outputs, n_samples), coefficients (n_models, n_outputs,
+    n_columns). Returns the trees of all models end to end, the predictions of the linear models, of the shape of y,
+    and the contribution of each round (n_models, n_rounds, n_samples, n_outputs).
+    """
+    _check_sets(x, y)
+    shape = len(x), y.shape[1]
+    if coefficients.shape != (*shape, x.shape[1]) or intercepts.shape != shape:
+        raise ValueError(f"coefficients {coefficients.shape} and intercepts {intercepts.shape} do not fit x {x.shape}")
+    depth, n_columns, used, gate_weights, gate_bias, leaf, start, outputs = _core.boost_each(
+        x, y, coefficients, intercepts, settings, loss, n_rounds, learning_rate, n_threads
+    )
+    trees = {
+        "depth": depth,
+        "linear": np.full(len(depth), settings.linear_leaves, dtype=np.uint8),
+        "n_columns": n_columns,
+        "columns": used,
+        "gate_weights": gate_weights,
+        "gate_bias": gate_bias,
+        "leaf": leaf,
+    }
+    return trees, start, outputs
+
+
+def _check_sets(x: Array, y: Array) -> None:
+    if x.ndim != 3 or y.ndim != 3 or (len(x), x.shape[2]) != (len(y), y.shape[2]):
+        raise ValueError(f"x of shape {x.shape} and y of shape {y.shape} are not several sets of equal rows")
+
+
+def pack_ensembles(*, rate: float, **arrays: Array) -> Any:
+    """Pack several models with equal inputs and numbers of trees for :func:`predict_many`.
+
+    Arrays are those of :func:`pack_ensemble` with the models as first axis, those of the trees end to end. ``missing``
+    lists the features of which a further input tells whether the value is missing. Leaves are multiplied by ``rate``
+    and by the ``unit`` of each model and output, (n_models, n_outputs).
+    """
+    return _core.Ensembles(rate=rate, **arrays)
+
+
+def predict_many(groups: Sequence[Any], group: Array, model: Array, rows: Array, n_threads: int = 1) -> Array:
+    """Predictions (n_rows, n_outputs); row i of ``rows`` (n_rows, n_features) by model[i] of groups[group[i]].
+
+    The groups come from :func:`pack_ensembles`. Rows of one model should be neighbours.
+    """
+    return _core.predict_many(list(groups), group, model, rows, n_threads)
 
 
 def smoothing_bank(

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._boost.boosting import Boosted, Recipe, boost
 from ._boost.hard_trees import make_hard_trees
-from ._boost.watch import Watch
+from ._boost.watch import MAX_UNWATCHED_ROWS, Watch
 from ._choice.candidates import CONSTANT, Candidate
 from ._choice.choose import Choice, choose
 from ._choice.fit import fit_member
-from ._choice.given import AUTO, given_candidates
+from ._choice.given import AUTO, given_candidates, plain_trees
+from ._choice.many import Many, fit_many
 from ._choice.rows import RowsKind, recognise
 from ._choice.spread import learn_intervals
 from ._choice.training import TrainingRows
@@ -45,7 +46,7 @@ from ._model.intervals import Validated
 from ._model.member import Member
 from ._model.partial_fit import CORRECTION, Recent
 from ._runtime.progress import Progress
-from .losses import Loss, make_loss
+from .losses import Loss, SquaredError, make_loss
 from .transforms import make_transform
 
 __all__ = ["SoftBoostRegressor"]
@@ -264,6 +265,38 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if fitted.feature_names_in is not None:
             own["feature_names_in_"] = fitted.feature_names_in
         self.__dict__ = own  # in a single step, see _snapshot
+
+    @property
+    def _fits_together(self) -> bool:
+        """Whether fits to many small sets of rows are computed together.
+
+        They are for greedy trees under the squared error with all parameters set, if nothing watches the rounds.
+        """
+        watched = self.early_stopping or self.warm_start or self.verbose or not self.standardize
+        numbers = self.categorical_features is None or isinstance(self.categorical_features, str)
+        squared = type(make_loss(self.loss)) is SquaredError
+        return numbers and squared and not watched and plain_trees(self) is not None
+
+    def _fit_many(self, X: Array, y: Array, indptr: Array) -> Many | None:
+        """Fits to the rows from ``indptr[i]`` to ``indptr[i + 1]``, for all i, with the bits of :meth:`fit`.
+
+        None if the fits are not computed together, or if the rows must be checked one set after the other.
+        """
+        candidate, sizes = plain_trees(self), np.diff(indptr)
+        if candidate is None or not self._fits_together or not X.shape[1] or X.dtype != np.float64:
+            return None
+        if not len(sizes) or sizes.min() < 1 or sizes.max() > MAX_UNWATCHED_ROWS:
+            return None
+        if np.isinf(X).any() or not np.isfinite(y).all():
+            return None
+        self._check_params()
+        return fit_many(candidate.recipe, X, y.astype(np.float64), indptr, resolve_n_threads(self.n_jobs))
+
+    def _with(self, fitted: FittedModel) -> SoftBoostRegressor:
+        """A copy of the estimator with this fitted model."""
+        model = copy.copy(self)
+        model._take(fitted)
+        return model
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftBoostRegressor:
         """Update the model with new rows, in bounded memory.

@@ -12,7 +12,7 @@ from softboost._runtime.progress import Progress
 
 from .boosting import Boosted, Features
 
-__all__ = ["Watch"]
+__all__ = ["MAX_UNWATCHED_ROWS", "Watch"]
 
 Array = NDArray[Any]
 MAX_UNWATCHED_ROWS = 1024  # with fewer rows a fit is too fast to be stopped between rounds

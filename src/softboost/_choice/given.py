@@ -19,9 +19,10 @@ from softboost.transforms import Linear, Transform, make_transform
 from .candidates import CONSTANT, TREES, TWO_INDICES, Candidate, competing
 from .columns import All
 
-__all__ = ["AUTO", "Given", "given_candidates"]
+__all__ = ["AUTO", "Given", "given_candidates", "plain_trees"]
 
 AUTO: Literal["auto"] = "auto"
+AS_SET = Candidate("trees", "trees as they were set", "boosted", Recipe("trees", GreedyTrees()))
 ALONE_REQUIRED = 2.0  # standard errors by which a move of a transform that has no competitor must help
 
 
@@ -87,8 +88,16 @@ def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]
         chosen = _with_transform(params, transform, task)
         return [chosen, *without] if params.n_estimators == AUTO and params.gates != "random" else [chosen]
     if _all_set(params):
-        return [Candidate("trees", "trees as they were set", "boosted", Recipe("trees", GreedyTrees()))]
+        return [AS_SET]
     return without
+
+
+def plain_trees(params: Any) -> Candidate | None:
+    """The candidate of a fit of greedy trees whose parameters are all set; None if another model is fitted."""
+    if not _all_set(params) or params.feature_transform is not None or make_hard_trees(params.weak_learner) is not None:
+        return None
+    candidate = _under_user(params, AS_SET)
+    return candidate if type(candidate.recipe.learner) is GreedyTrees else None
 
 
 def _all_set(params: Any) -> bool:

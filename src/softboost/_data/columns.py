@@ -18,7 +18,7 @@ from .dates import calendar_columns, calendar_parts
 from .outliers import Codes
 from .reading import DATE, TEXT
 
-__all__ = ["Columns"]
+__all__ = ["Columns", "missing_patterns"]
 
 Array = NDArray[Any]
 
@@ -64,7 +64,7 @@ class Columns:
             if y is not None and len(kept[j]) == MAX_CATEGORIES:
                 own = TargetMeans.learn(values, y, weight)
                 means |= {j: own} if len(own.names) > MAX_CATEGORIES else {}
-        return cls(X.shape[1], kept, _missing_patterns(X, weight), dates=dates, means=means)
+        return cls(X.shape[1], kept, missing_patterns(X, weight), dates=dates, means=means)
 
     @property
     def kinds(self) -> dict[int, str]:
@@ -138,7 +138,7 @@ class Columns:
         """The encoder for which these numbers are missing values; ``encoded`` are its training rows."""
         columns = replace(self, codes=codes)
         X = columns._without_codes(encoded[:, : self.n_features])
-        return replace(columns, missing=_missing_patterns(X, weight))
+        return replace(columns, missing=missing_patterns(X, weight))
 
     def recoded(self, encoded: Array, before: Columns) -> Array:
         """Rows that the encoder without codes has encoded, encoded by this one."""
@@ -155,7 +155,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _missing_patterns(X: Array, weight: Array | None) -> Array:
+def missing_patterns(X: Array, weight: Array | None) -> Array:
     """Columns with at least two missing and two present values, the first one of each distinct pattern."""
     if not np.isnan(np.sum(X)):
         return np.empty(0, dtype=np.int64)

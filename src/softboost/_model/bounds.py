@@ -12,19 +12,19 @@ from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost._kernels import FARTHEST
 
-__all__ = ["joint_bounds", "limited_units", "prediction_bounds"]
+__all__ = ["REACH", "joint_bounds", "limited_units", "prediction_bounds", "widened"]
 
 Array = NDArray[Any]
 REACH = 3.0  # predictions and columns may exceed their training range by this multiple of its width
 MAX_GROWTH = 0.25  # the same for predicted changes of a series whose changes grow, at most
 
 
-def _widened(values: Array, reach: float, before: tuple[Array, Array] | None) -> tuple[Array, Array]:
-    """The range of each row of values, extended on both sides by ``reach`` times its width.
+def widened(values: Array, reach: float, before: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """The range of each row of values (the last axis), extended on both sides by ``reach`` times its width.
 
     ``before`` is the extended range of earlier values; the result then covers all values.
     """
-    low, high = values.min(axis=1).astype(np.float64), values.max(axis=1).astype(np.float64)
+    low, high = values.min(axis=-1).astype(np.float64), values.max(axis=-1).astype(np.float64)
     if before is not None:
         width = (before[1] - before[0]) * (reach / (1 + 2 * reach))
         low, high = np.minimum(low, before[0] + width), np.maximum(high, before[1] - width)
@@ -58,10 +58,10 @@ def prediction_bounds(
         return np.full(n_outputs, -np.inf), np.full(n_outputs, np.inf)
     y = task.y.astype(np.float64)
     if column is None:
-        return _widened(y, REACH, before)
+        return widened(y, REACH, before)
     level = task.encoded[:, column].astype(np.float64)
     changes = y - np.where(np.isnan(level), task.units.centre[column], level)
-    bounds = _widened(changes, _growth(changes) if in_time_order else 0.0, None)
+    bounds = widened(changes, _growth(changes) if in_time_order else 0.0, None)
     return bounds if before is None else _union(bounds, before)
 
 
@@ -82,5 +82,5 @@ def limited_units(task: Task) -> Units:
         return task.units
     units = task.units
     before = None if units.low is None or units.high is None else (units.low, units.high)
-    low, high = _widened(task.standardised()[0], REACH, before)
+    low, high = widened(task.standardised()[0], REACH, before)
     return replace(units, low=np.maximum(low, -FARTHEST), high=np.minimum(high, FARTHEST))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,12 +41,15 @@ from ._rivals import rival_forecasts, step_sizes
 from ._rolling import Scores, calibration_origins, calibration_scores, common_origins, roll
 from ._sample import names_of
 from ._smoothing import Smoothing, seasons_of
+from ._together import fits_together
 from .target_transforms import Chain, read_target_transforms
 
 __all__ = ["Forecaster"]
 
 AUTO = "auto"
-SERIES_PER_PART = 64  # local models that are fitted together
+SERIES_PER_PART = 64  # local models between two steps of the progress bar
+ROWS_PER_PART = 2**15  # of series whose models are fitted together
+PARTS_PER_PROCESS = 8
 WORTH_PROCESSES = 32  # number of small fits from which processes are worth starting
 
 # The regression among other candidates starts from a linear model and does not select its model.
@@ -698,8 +701,11 @@ class Forecaster(BaseEstimator):
     def _fit_in_processes(self, settings: Settings, panel: Panel, chosen: Array) -> Iterator[Learned]:
         progress = Progress(self.verbose, len(chosen), "fitting")
         n_jobs = 1 if self._combines and len(chosen) < WORTH_PROCESSES else self.n_jobs
-        n_parts = -(-len(chosen) // SERIES_PER_PART) if n_jobs in (None, 1) else len(chosen)
-        parts = np.array_split(chosen, n_parts) if n_parts else []
+        together = fits_together(settings.model)
+        n_parts = -(-int(panel.sizes[chosen].sum()) // ROWS_PER_PART if together else -len(chosen) // SERIES_PER_PART)
+        if n_jobs not in (None, 1):  # several parts for each process, because some take longer
+            n_parts = max(n_parts, PARTS_PER_PROCESS * effective_n_jobs(n_jobs))
+        parts = [part for part in np.array_split(chosen, max(n_parts, 1)) if len(part)]
         tasks = (delayed(Learned.fit_each)(settings, panel.take(part)) for part in parts)
         for several in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
             for learned in several:

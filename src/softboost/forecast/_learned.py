@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from softboost.transforms import Transform
 
 from ._features import Features
 from ._panel import Array, Future, Panel
+from ._together import fit_together, predict_together
 from .target_transforms import Chain
 
 __all__ = ["Learned", "Settings"]
@@ -64,7 +64,7 @@ class Learned:
 
     settings: Settings
     transforms: Chain
-    models: list[Any]
+    models: Sequence[Any]
 
     @classmethod
     def fit(cls, settings: Settings, panel: Panel) -> Learned:
@@ -72,14 +72,12 @@ class Learned:
         settings = settings.of(panel)
         transforms = settings.transforms.fit(panel.filled, panel.indptr)
         z, _ = transforms.apply(panel.filled, panel.indptr)
-        learned = cls(settings, transforms, [])
-        for X, y, _ in learned._training_sets(panel, z, np.ones(len(z), dtype=bool)):
-            learned.models.append(_able(settings.model, settings.features, y).fit(X, y))
-        return learned
+        sets = cls(settings, transforms, [])._training_sets(panel, z, np.ones(len(z), dtype=bool))
+        return cls(settings, transforms, [_able(settings.model, settings.features, y).fit(X, y) for X, y, _ in sets])
 
     @classmethod
     def fit_each(cls, settings: Settings, panel: Panel) -> list[Learned]:
-        """Fit a model to each series; the columns of all series are computed at once.
+        """Fit a model to each series; columns of all series are computed at once, and so are the models, if possible.
 
         The result is that of :meth:`fit` for each series. Columns depend on the length of a series only, so series are
         grouped by their columns.
@@ -99,11 +97,15 @@ class Learned:
             learned = cls(own, transforms, [])
             sets = learned._training_sets(part, z, np.ones(len(z), dtype=bool), by_series=True)
             blank = [_able(own.model, own.features, y) for _, y, _ in sets]
+            starts = [np.searchsorted(first, part.indptr) for _, _, first in sets]
+            together = fit_together(blank, [(X, y, begin) for (X, y, _), begin in zip(sets, starts, strict=True)])
             for k, i in enumerate(series):
-                models = []
-                for model, (X, y, first) in zip(blank, sets, strict=True):
-                    rows = slice(*np.searchsorted(first, part.indptr[k : k + 2]))
-                    models.append(_copy(model).fit(X[rows], y[rows]))
+                models: Sequence[Any] = [] if together is None else together.of(k)
+                if together is None:
+                    models = [
+                        _copy(model).fit(X[begin[k] : begin[k + 1]], y[begin[k] : begin[k + 1]])
+                        for model, (X, y, _), begin in zip(blank, sets, starts, strict=True)
+                    ]
                 out[i] = cls(own, transforms.take(np.array([k])), models)
         return out
 
@@ -176,74 +178,63 @@ class Learned:
 
         ``series[i]`` is the index of the i-th history at fit time, which selects its fitted scalers.
         """
-        z, inverse = self.transforms.take(series).apply(panel.filled, panel.indptr)
-        h = future.times.shape[1]
-        settings, ahead = self.settings, self.settings.features.ahead(z, panel.indptr)
-        if settings.strategy == "recursive":
-            out = self._recursive(ahead, panel.static, future, h)
-        elif settings.strategy == "direct":
-            X = np.column_stack([ahead.columns(), self._known(future, panel.static)])
-            out = self.models[0].predict(X).reshape(panel.n_series, h)
-        else:
-            past = ahead.columns()
-            out = np.column_stack([
-                model.predict(np.column_stack([past, self._step(future, step, panel.static)]))
-                for step, model in enumerate(self.models[:h])
-            ])  # fmt: skip
-        return inverse(np.ascontiguousarray(out, dtype=np.float64))
+        return self._forecasts(self.transforms.take(series), self._predict, panel, future)
 
     @property
     def can_join(self) -> bool:
-        """Whether :meth:`predict_each` applies: one model of the next step, and columns that treat rows one by one."""
+        """Whether :meth:`predict_each` applies: transforms and columns do not depend on other rows or series."""
         by_row = all(isinstance(f, str) for f in self.settings.features.date_features)
-        return self.settings.strategy == "recursive" and by_row
+        return by_row and _is_own(self.transforms)
 
     @staticmethod
-    def predict_each(several: list[Learned], panel: Panel, owner: Array, future: Future) -> Array:
+    def predict_each(several: Sequence[Learned], panel: Panel, owner: Array, future: Future) -> Array:
         """Forecasts (n_histories, h) of several fits with equal settings; ``owner[i]`` is the fit of history i.
 
-        Columns of all histories are computed at once, and every model predicts its histories at each step. The result
-        is that of :meth:`predict` for each fit.
+        Transforms and columns of all histories are computed at once, and models that were fitted together predict
+        together. The result is that of :meth:`predict` for each fit.
         """
-        settings, h = several[0].settings, future.times.shape[1]
-        starts = np.flatnonzero(np.diff(owner, prepend=-1))  # histories of a fit are neighbours
-        mine = [slice(a, b) for a, b in pairwise([*starts.tolist(), len(owner)])]
-        z, inverses = [], []
-        for rows in mine:
-            part, fit = panel.take(np.arange(rows.start, rows.stop)), several[owner[rows.start]]
-            own, inverse = fit.transforms.take(np.zeros(part.n_series, dtype=int)).apply(part.filled, part.indptr)
-            z.append(own)
-            inverses.append(inverse)
-        ahead = settings.features.ahead(np.concatenate(z), panel.indptr)
-        calendar = settings.features.calendar(future.times.ravel()).reshape(len(owner), h, -1)
-        out = np.empty((len(owner), h))
-        for step in range(h):
-            if step:
-                ahead.append(out[:, step - 1])
-            X = np.column_stack([ahead.columns(), calendar[:, step], future.exog[:, step], panel.static])
-            for rows in mine:
-                out[rows, step] = several[owner[rows.start]].models[0].predict(X[rows])
-        for rows, inverse in zip(mine, inverses, strict=True):
-            out[rows] = inverse(np.ascontiguousarray(out[rows]))
-        return out
+        transforms = _joined([one.transforms for one in several]).take(owner)
+        predict = predict_together([one.models for one in several], owner)
+        return several[0]._forecasts(transforms, predict, panel, future)
 
-    def _step(self, future: Future, step: int, static: Array) -> Array:
-        calendar = self.settings.features.calendar(future.times[:, step])
-        return np.column_stack([calendar, future.exog[:, step], static])
+    def _predict(self, place: int, X: Array) -> Array:
+        prediction: Array = self.models[place].predict(X)
+        return prediction
 
-    def _recursive(self, ahead: Any, static: Array, future: Future, h: int) -> Array:
-        out = np.empty((len(static), h))
+    def _forecasts(
+        self, transforms: Chain, predict: Callable[[int, Array], Array], panel: Panel, future: Future
+    ) -> Array:
+        """Forecasts after the histories of ``panel``; ``predict(k, X)`` are the predictions of the k-th models."""
+        z, inverse = transforms.apply(panel.filled, panel.indptr)
+        n_series, h = future.times.shape
+        settings, ahead = self.settings, self.settings.features.ahead(z, panel.indptr)
+        out = np.empty((n_series, h))
+        if settings.strategy == "direct":
+            X = np.column_stack([ahead.columns(), self._known(future, panel.static)])
+            out = predict(0, X).reshape(n_series, h)
+            return inverse(np.ascontiguousarray(out, dtype=np.float64))
+        calendar = settings.features.calendar(future.times.ravel()).reshape(n_series, h, -1)
+        recursive, past = settings.strategy == "recursive", ahead.columns()
         for step in range(h):
-            if step:
+            if recursive and step:
                 ahead.append(out[:, step - 1])
-            X = np.column_stack([ahead.columns(), self._step(future, step, static)])
-            out[:, step] = self.models[0].predict(X)
-        return out
+                past = ahead.columns()
+            X = np.column_stack([past, calendar[:, step], future.exog[:, step], panel.static])
+            out[:, step] = predict(0 if recursive else step, X)
+        return inverse(out)
 
 
 def _is_own(transforms: Chain) -> bool:
     """Whether all transforms are those of this package, which treat each series by itself."""
     return all(type(step).__module__ == Chain.__module__ for step in transforms.steps)
+
+
+def _joined(chains: Sequence[Chain]) -> Chain:
+    """The transforms of several fits as those of one fit, with the series one after the other."""
+    if len(chains) == 1:
+        return chains[0]
+    half = len(chains) // 2
+    return _joined(chains[:half]).join(_joined(chains[half:]))
 
 
 def _copy(model: Any) -> Any:

@@ -81,7 +81,7 @@ def _pack_learned(learned: Learned | None, settings: Settings) -> dict[str, Any]
     if learned is None:
         return None
     stats = [getattr(step, "stats_", None) for step in learned.transforms.steps]
-    packed = {"models": learned.models, "stats": stats}
+    packed = {"models": list(learned.models), "stats": stats}
     return (
         packed if learned.settings.features == settings.features else packed | {"features": learned.settings.features}
     )
