@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,15 @@ def paired_columns(data: TrainingData, target: Array) -> Array:
         residual = residual - np.sum(weight * residual)
         covariance = sums(weight * residual, X)
         strength = np.maximum(strength, covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-300))
-    first, second = np.triu_indices(n_columns, 1)
+    first, second = _pairs(n_columns)
     t = np.sqrt(strength[first, second] * data.total_weight)
-    best = np.argsort(-t, kind="stable")[:N_PAIRS]
-    best = best[t[best] > np.sqrt(2 * np.log(len(t) + 1)) + PAIR_MARGIN]
+    strong = np.flatnonzero(t > np.sqrt(2 * np.log(len(t) + 1)) + PAIR_MARGIN)
+    best = strong[np.argsort(-t[strong], kind="stable")][:N_PAIRS]
     columns = np.column_stack([first[best], second[best]]).ravel()
     return columns[np.sort(np.unique(columns, return_index=True)[1])].astype(np.int32)
+
+
+@lru_cache(maxsize=8)
+def _pairs(n_columns: int) -> tuple[Array, Array]:
+    """All pairs of columns, as two arrays."""
+    return np.triu_indices(n_columns, 1)
