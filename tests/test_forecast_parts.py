@@ -253,6 +253,29 @@ def test_pooled_widths_follow_the_scale_of_each_series():
     assert np.corrcoef(np.log(widths[0, :, 0]), np.log(scales))[0, 1] > 0.95
 
 
+def test_one_wild_window_hardly_widens_the_intervals_of_its_series():
+    """One error of a thousand times the usual size is an outlier, not the scale of the series."""
+    rng = np.random.default_rng(4)
+    errors, scales = rng.normal(size=(200, 8, 4)), np.ones(200)
+    wild = errors.copy()
+    wild[0, 2] *= 1000
+    usual, widened = (
+        panel_widths(e, scales, [95], pool_errors(e, scales, [95], 4.0), 4.0)[0, 0] for e in (errors, wild)
+    )
+    assert (widened < 40 * usual).all()
+    assert (widened > usual).all()
+
+
+def test_one_wild_change_in_the_history_does_not_decide_the_width():
+    """A scale that its own errors contradict counts for less than one that they confirm."""
+    rng = np.random.default_rng(5)
+    errors, scales = rng.normal(size=(200, 8, 4)), np.ones(200)
+    wild = scales.copy()
+    wild[0] = 1000.0
+    usual, widened = (panel_widths(errors, s, [95], pool_errors(errors, s, [95]), 1.0)[0, 0] for s in (scales, wild))
+    assert (widened < 150 * usual).all()
+
+
 # -- what a frame must hold ------------------------------------------------------------------------------------------
 
 

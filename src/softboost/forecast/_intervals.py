@@ -27,6 +27,8 @@ ENOUGH = 20  # number of errors from which a series uses its own errors only
 LATEST = 2000  # windows, counted over series, that show whether errors have grown lately
 LEAST_VALUES = 3  # values from which the changes of a series are known
 LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
+PRIOR_WINDOWS = 0.3  # windows with typical errors that are added to the series' own, so that no scale is zero
+WINDOWS_TO_TRUST = 2.0  # windows without overlap at which the series' own errors have half of the weight
 
 
 def check_levels(level: Sequence[float]) -> list[float]:
@@ -90,7 +92,7 @@ class Pool:
     widths : ndarray of shape (n_levels, h)
         Half widths of a series with a scale of one.
     typical : ndarray of shape (h,)
-        Mean squared error of each step, relative to the scale.
+        Mean absolute error of each step, relative to the scale.
     floor : float
         Smallest scale.
     """
@@ -109,7 +111,7 @@ def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: 
     if len(errors) < 2:
         return None
     floor = float(1e-9 * np.fmax.reduce(scales, initial=1e-300))  # not of series without a scale
-    relative = (errors / _floored(errors, scales, floor)[:, None, None]) ** 2
+    relative = np.abs(errors / _floored(errors, scales, floor)[:, None, None])
     typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
     judging, _ = _blended(errors, scales, typical, floor, overlap)
     n_latest = max(int(np.ceil(overlap)), -(-LATEST // len(errors)))
@@ -201,10 +203,12 @@ def _floored(errors: Array, scales: Array, floor: float) -> Array:
 
 
 def _blended(errors: Array, scales: Array, typical: Array, floor: float, overlap: float) -> tuple[Array, Array]:
-    """Scales of the training rows, moved towards the series' own errors, the more the more windows it has.
+    """Geometric means of the scales of the training rows and of the series' own errors.
 
-    All steps of a window count as one observation, and four windows have the weight of the training rows. An error is
-    divided by a scale that does not include its own window; otherwise it would look smaller than a new error.
+    The weight of the errors grows with the number of windows. All steps of a window count as one observation. Absolute
+    errors and geometric means keep one wild window, or one wild change in the training rows, from deciding the scale.
+    An error is divided by a scale that does not include its own window; otherwise it would look smaller than a new
+    error.
 
     Returns
     -------
@@ -214,14 +218,14 @@ def _blended(errors: Array, scales: Array, typical: Array, floor: float, overlap
         Scales of the forecasts.
     """
     scales = _floored(errors, scales, floor)
-    relative = (errors / scales[:, None, None]) ** 2
+    relative = np.abs(errors / scales[:, None, None])
     present = ~np.isnan(errors).all(axis=2)
     looks = np.nan_to_num(relative / typical).mean(axis=2)
     n, total = present.sum(axis=1), looks.sum(axis=1)
 
     def blend(n: Array, total: Array) -> Array:
-        weight = n / (n + 4.0 * overlap)
-        return np.sqrt((1 - weight) + weight * total / np.maximum(n, 1))
+        weight = n / (n + WINDOWS_TO_TRUST * overlap)
+        return np.asarray(((total + PRIOR_WINDOWS) / (n + PRIOR_WINDOWS)) ** weight)
 
     judging = scales[:, None] * blend((n[:, None] - present), total[:, None] - looks)
     return judging, scales * blend(n, total)
