@@ -6,9 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from helpers import plain
 from softboost import SoftBoostRegressor, load
-from softboost._boost.alternating import AlternatingTrees, _held_rows, _is_clear
+from softboost._boost.alternating import AlternatingTrees, fold_of_rows, is_clear
+from softboost._boost.gradient import AdamState
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
+from softboost._choice import confirm
 from softboost.transforms import Diagonal, Linear, Transform
 
 N_FEATURES = 8
@@ -55,7 +57,7 @@ def test_plain_fit_equals_that_without_a_transform_until_it_moves():
     assert_allclose(moved.transforms_[-1], np.eye(X.shape[1]))
     assert_allclose(moved.predict(X), without.predict(X), rtol=1e-9)
     learner = moved.members_[0].boosted.recipe.learner
-    assert learner.required == 2.0  # nothing else protects a fit without selection
+    assert learner.required == 2.0
 
 
 def test_transform_on_pure_noise_costs_little():
@@ -102,21 +104,50 @@ def test_moves_end_after_failures_and_after_the_limit():
     assert len(counted) == 6
 
 
-def test_every_fourth_distinct_row_is_held_whatever_the_order_and_repeats():
+def test_folds_hold_equal_rows_whatever_the_order_and_repeats():
     X = np.random.default_rng(0).normal(size=(5, 41))
-    held = _held_rows(X)
-    assert held.sum() == 11
+    fold = fold_of_rows(X)
+    assert np.bincount(fold).tolist() == [11, 10, 10, 10]
     order = np.random.default_rng(1).permutation(41)
-    assert_array_equal(_held_rows(X[:, order]), held[order])
-    assert_array_equal(_held_rows(np.repeat(X, 2, axis=1)), np.repeat(held, 2))
-    assert _held_rows(np.repeat(X[:, :7], 9, axis=1)) is None  # too few distinct rows
+    assert_array_equal(fold_of_rows(X[:, order]), fold[order])
+    assert_array_equal(fold_of_rows(np.repeat(X, 2, axis=1)), np.repeat(fold, 2))
+    assert fold_of_rows(np.repeat(X[:, :7], 9, axis=1)) is None  # too few distinct rows
+
+
+def test_moves_that_do_not_pay_are_not_made(monkeypatch):
+    X, y = index_rows(200)
+    moved = plain(n_estimators=8, feature_transform="linear").fit(X, y)
+    assert np.abs(moved.transforms_[-1] - np.eye(N_FEATURES)).max() > 0.05
+    monkeypatch.setattr(confirm, "REQUIRED", 1e9)
+    still = plain(n_estimators=8, feature_transform="linear", warm_start=True).fit(X, y)
+    assert_array_equal(still.transforms_[-1], np.eye(N_FEATURES))
+    assert_allclose(still.predict(X), plain(n_estimators=8, feature_transform=None).fit(X, y).predict(X), rtol=1e-9)
+    still.set_params(n_estimators=12).fit(X, y)  # nor do further rounds move it
+    assert_array_equal(still.transforms_[-1], np.eye(N_FEATURES))
+
+
+def test_few_validation_rows_take_more_folds(monkeypatch):
+    fitted = []
+    losses = confirm._losses
+    monkeypatch.setattr(confirm, "_losses", lambda *args: fitted.append(args[1].sum()) or losses(*args))
+    for n_rows, n_folds in ((100, 4), (500, 2), (1200, 1)):
+        X, y = index_rows(n_rows)
+        fitted.clear()
+        plain(n_estimators=2, feature_transform="linear").fit(X, y)
+        assert len(fitted) == 2 * n_folds  # with and without moves
+
+
+def test_shared_steps_are_proportional_to_the_gradient():
+    gradient = np.array([[1.0, -0.5], [0.01, 0.0]])
+    step = AdamState(shared=True).step(np.zeros((2, 2)), gradient, 0.1, 1)
+    assert_allclose(step, -0.1 * gradient, rtol=1e-6)
 
 
 def test_gains_need_a_standard_error():
     gain, weight = np.array([1.0, -0.5, 0.4, 0.1]), np.ones(4)
-    assert _is_clear(gain, weight, 0.9)
-    assert not _is_clear(gain, weight, 1.0)
-    assert _is_clear(np.repeat(gain, 2), np.ones(8), 1.0) == _is_clear(gain, 2 * weight, 1.0)
+    assert is_clear(gain, weight, 0.9)
+    assert not is_clear(gain, weight, 1.0)
+    assert is_clear(np.repeat(gain, 2), np.ones(8), 1.0) == is_clear(gain, 2 * weight, 1.0)
 
 
 def test_weight_two_is_the_row_twice():

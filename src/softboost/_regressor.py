@@ -18,6 +18,7 @@ from ._boost.hard_trees import make_hard_trees
 from ._boost.watch import MAX_UNWATCHED_ROWS, Watch
 from ._choice.candidates import CONSTANT, Candidate
 from ._choice.choose import Choice, choose
+from ._choice.confirm import confirmed, continued
 from ._choice.fit import fit_member
 from ._choice.given import AUTO, given_candidates, plain_trees
 from ._choice.many import Many, fit_many
@@ -422,7 +423,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             else:
                 rows = TrainingRows(X, y, weight, task.units, task.train_loss, task.n_threads)
                 watching = {} if watch.has_nothing_to_do else {"after_round": watch}
-                member = fit_member(rows, candidate, task.seed, **watching)
+                member = fit_member(rows, confirmed(rows, candidate, task.seed), task.seed, **watching)
                 if not watching and member.boosted is not None:
                     watch.record(member.linear, member.boosted)
         except KeyboardInterrupt:
@@ -451,7 +452,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         added = old.boosted.outputs(X, task.n_threads)[: old.stage].sum(axis=0) if old.stage else 0.0
         before = replace(old.boosted, rounds=old.boosted.rounds[: old.stage])
         model = boost(
-            recipe, X, y, weight, task.train_loss, (start + added).astype(X.dtype),
+            continued(recipe, old.boosted), X, y, weight, task.train_loss, (start + added).astype(X.dtype),
             columns=old.boosted.columns, rng=np.random.default_rng([task.seed, old.stage]), n_threads=task.n_threads,
             previous=before, after_round=watch,
         )  # fmt: skip

@@ -3,7 +3,8 @@
 Without moves the trees are those of no transform. A round fits a greedy tree on z, moves the transform by gradient
 steps with the tree held fixed, and fits the tree again. A quarter of the rows takes no part in the steps: the steps
 stop when the error of these rows no longer falls, and the transform keeps a move only if it lowers that error by more
-than its standard error. So a transform that does not help costs little, and one that helps is learned.
+than its standard error. So a transform that does not help costs little, and one that helps is learned. A fit whose
+rounds are set also checks by cross-validation whether the moves pay (:mod:`softboost._choice.confirm`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .greedy import GreedyTrees
 from .learner import ENOUGH_ROWS, Fitted, TrainingData, apply_transform, pull_back
 from .soft_tree import SoftTree
 
-__all__ = ["AlternatingTrees"]
+__all__ = ["AlternatingTrees", "fold_of_rows", "is_clear"]
 
 Array = NDArray[Any]
-HELD_EVERY = 4  # one row in four judges the moves
+N_FOLDS = 4  # one row in four judges the moves
 LEAST_ROWS = 8  # distinct rows without which nothing can be judged
 CHECK_EVERY = 4  # steps between two looks at the held rows
 TO_IDENTITY = 1.0  # penalty on the squared distance of Q from the identity
@@ -57,6 +58,10 @@ class AlternatingTrees:
     patience: int = 20
     required: float = 1.0
     max_steps: int = 320
+
+    def still(self) -> AlternatingTrees:
+        """The same trees on a transform that stays where it starts."""
+        return replace(self, max_moves=0)
 
     def fit(
         self,
@@ -96,7 +101,8 @@ class AlternatingTrees:
         """
         n_components = apply_transform(transform, theta, rows.learn[0][:, :1]).shape[0]
         tree = _with_slopes(_scaled(tree, 1.0 / rows.size), len(rows.learn[0]), n_components, rng)
-        training, adam = transform.training(rng), AdamState()
+        # a common step length for all entries of Q, most of which have a small gradient that is noise
+        training, adam = transform.training(rng), AdamState(shared=transform.kernel_kind == "linear")
         X_held, goal_held, weight_held = rows.held
 
         def held_errors(theta: Array) -> Array:
@@ -119,7 +125,7 @@ class AlternatingTrees:
                 mean = float(np.average(after, weights=weight_held))
                 if mean < lowest:
                     lowest, lowest_step = mean, step
-                    kept = theta if _is_clear(before - after, weight_held, self.required) else kept
+                    kept = theta if is_clear(before - after, weight_held, self.required) else kept
                 if step - lowest_step >= self.patience:
                     break
         return kept, step
@@ -161,7 +167,8 @@ class _Split:
         weight = np.ones(target.shape[1], dtype=target.dtype) if data.weight is None else data.weight
         size = math.sqrt(float(np.average((target**2).mean(axis=0), weights=weight))) or 1.0
         if "held" not in data._settings:
-            data._settings["held"] = _held_rows(data.X)
+            fold = fold_of_rows(data.X)
+            data._settings["held"] = None if fold is None else fold == 0
         held = data._settings["held"]
         if held is None:
             return None
@@ -188,8 +195,8 @@ class _Split:
         return draw
 
 
-def _held_rows(X: Array) -> Array | None:
-    """Every fourth distinct row in a random order that depends only on X; equal rows are on the same side.
+def fold_of_rows(X: Array) -> Array | None:
+    """Four folds of the distinct rows in a random order that depends only on X; equal rows are in the same fold.
 
     None if there are fewer than ``LEAST_ROWS`` distinct rows.
     """
@@ -198,10 +205,10 @@ def _held_rows(X: Array) -> Array | None:
     number = np.cumsum(np.diff(place[order], prepend=place[order[0]]) > 1e-9 * np.abs(place).max())
     if number[-1] + 1 < LEAST_ROWS:
         return None
-    chosen = np.random.default_rng(1).permutation(number[-1] + 1) % HELD_EVERY == 0
-    held = np.empty(len(place), dtype=bool)
-    held[order] = chosen[number]
-    return held
+    folds = np.random.default_rng(1).permutation(number[-1] + 1) % N_FOLDS
+    fold = np.empty(len(place), dtype=int)
+    fold[order] = folds[number]
+    return fold
 
 
 def _scaled(tree: SoftTree, factor: float) -> SoftTree:
@@ -241,7 +248,7 @@ def _gradient_of_z(tree: SoftTree, z: Array, goal: Array, weight: Array, n_threa
     return out
 
 
-def _is_clear(gain: Array, weight: Array, required: float) -> bool:
+def is_clear(gain: Array, weight: Array, required: float) -> bool:
     """Whether the mean of paired gains is positive by more than this number of standard errors."""
     mean = float(np.average(gain, weights=weight))
     error = math.sqrt(float(np.average((gain - mean) ** 2, weights=weight)) / float(weight.sum()))

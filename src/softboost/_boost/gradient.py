@@ -265,17 +265,22 @@ def _mean_square(values: Array, weight: Array | None) -> Array:
 
 @dataclass
 class AdamState:
-    """Adam's moments of one parameter array; the same optimiser as in the kernel, for parameters in Python."""
+    """Adam's moments of one parameter array; the same optimiser as in the kernel, for parameters in Python.
+
+    With ``shared``, all entries have the scale of the largest one, so that steps are proportional to the gradient.
+    """
 
     first: Any = 0.0
     second: Any = 0.0
     betas: tuple[float, float] = field(default=(0.9, 0.99))
+    shared: bool = False
 
     def step(self, parameter: Array, gradient: Array | None, rate: float, t: int) -> Array:
         assert gradient is not None
         b1, b2 = self.betas
         self.first = b1 * self.first + (1 - b1) * gradient
-        self.second = b2 * self.second + (1 - b2) * gradient**2
+        square = (gradient**2).max() if self.shared else gradient**2
+        self.second = b2 * self.second + (1 - b2) * square
         scale = np.sqrt(self.second / (1 - b2**t)) + 1e-8
         moved = parameter - rate / (1 - b1**t) * self.first / scale
         return np.ascontiguousarray(moved, dtype=parameter.dtype)

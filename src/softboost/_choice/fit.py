@@ -17,7 +17,7 @@ from .candidates import RIDGE, Candidate
 from .columns import Needed
 from .training import TrainingRows
 
-__all__ = ["Fit", "Start", "fit_member"]
+__all__ = ["Fit", "Start", "fit_member", "plain_start"]
 
 Array = NDArray[Any]
 Start = tuple[str, int] | None  # name and stage of the linear model that boosting starts from; None: a constant
@@ -91,8 +91,12 @@ class Fit:
 def fit_member(rows: TrainingRows, candidate: Candidate, seed: int, **kwargs: Any) -> Member:
     """Plain fit of one boosted candidate; a linear start is ridge regression with the middle penalty of the path."""
     fit = Fit(rows, [RIDGE, candidate], seed)
-    start = None
-    if candidate.recipe.start == "linear":
-        start = RIDGE.name, len(fit.linear[RIDGE.name].coefficients) // 2
-    first, model = fit.boost(candidate, start, **kwargs)
+    first, model = fit.boost(candidate, plain_start(fit, candidate), **kwargs)
     return Member(candidate.name, 1.0, len(model.rounds), first, model)
+
+
+def plain_start(fit: Fit, candidate: Candidate) -> Start:
+    """The start of a plain fit: the middle stage of ridge regression if the recipe starts from a linear model."""
+    if candidate.recipe.start != "linear":
+        return None
+    return RIDGE.name, len(fit.linear[RIDGE.name].coefficients) // 2
