@@ -395,6 +395,14 @@ def test_a_negligible_gain_does_not_change_the_view():
     assert is_better(judged(0.99), judged(1.0), None)
 
 
+def test_chance_does_not_decide_for_levels():
+    def judged(*losses: float) -> Judged:
+        return Judged(CANDIDATES[0], 0, np.zeros((1, len(losses))), np.array(losses))
+
+    assert not is_better(judged(0.1, 1.3, 1.2, 0.9), judged(1.0, 1.0, 1.0, 1.0), None)  # lower by less than its error
+    assert is_better(judged(0.6, 0.8, 0.9, 0.9), judged(1.0, 1.0, 1.0, 1.0), None)
+
+
 def test_folds_of_a_splitter_are_made_once():
     X, y = linear_task(0)[:2]
     splits = iter([(np.arange(50), np.arange(50, 100))])  # can be read only once

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._boost.alternating import is_clear
 from softboost._data.folds import Folds
 from softboost._data.outliers import tails_of
 from softboost._data.units import Units
@@ -171,8 +172,14 @@ def _tamed(judge: Judge, y: Array) -> Array:
 
 
 def is_better(rival: Judged, other: Judged, weight: Array | None) -> bool:
-    """Whether the rival view has a lower validation loss, by more than a negligible amount."""
-    return rival.mean_loss(weight) < (1 - LEAST_GAIN) * other.mean_loss(weight)
+    """Whether the rival view has a lower validation loss, by more than a negligible amount and its standard error.
+
+    Rows of the future may leave the range of the validation rows. Changes follow them there, and levels may not, so
+    chance alone must not decide for levels.
+    """
+    gain = other.row_loss - rival.row_loss
+    weight = np.ones(len(gain)) if weight is None else weight
+    return rival.mean_loss(weight) < (1 - LEAST_GAIN) * other.mean_loss(weight) and is_clear(gain, weight, 1.0)
 
 
 def _member(fit: Fit, judged: Judged, weight: float, start: Start, *, all_rounds: bool) -> Member:
