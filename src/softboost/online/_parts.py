@@ -322,35 +322,57 @@ class Experts:
     """Weighted average of experts.
 
     Each of ``n_bases`` models gives three experts: the model itself, and the model plus its recent errors after slow or
-    fast smoothing. The fast one suits targets that are close to the previous target. The weights depend on the squared
-    errors of the last rows.
+    fast smoothing. The fast one suits targets that are close to the previous target. The weights depend on the absolute
+    errors of the last rows, among which a single jump counts less than among squared errors. The last two models are
+    the previous target as learned, without an outlier, and as observed.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (n_bases, 3), smoothed errors of the models
+    errors : ndarray of shape (n_bases, 3), sums of absolute errors with forgetting
+    mass : float, sum of the weights of the rows with forgetting
     """
 
     RATES = np.array([0.0, 0.1, 0.5])
+    LARGEST_ERROR = 5.0
+    DOUBT = 0.05  # least probability of an outlier before its errors are known
 
     def __init__(self, n_bases: int, memory: float) -> None:
         self.memory = memory
-        self.levels, self.losses = np.zeros((n_bases, 3)), np.zeros((n_bases, 3))
+        self.levels, self.errors = np.zeros((n_bases, 3)), np.zeros((n_bases, 3))
         self.mass = 0.0
 
     def weights(self) -> Array:
-        """Weights that sum to one: likelihoods of the errors, flattened because the errors are correlated."""
+        """Weights that sum to one: square roots of Laplace likelihoods, because the errors are correlated.
+
+        The better the previous target predicts, the more likely is a jump a new level, and not an outlier. The target as
+        observed counts only where the previous target has more than half of the weight.
+        """
         if self.mass == 0.0:
-            return np.full(self.losses.shape, 1.0 / self.losses.size)
-        relative = self.losses / (self.losses.min() + 1e-12)
-        out = np.exp(-0.25 * self.mass * (relative - 1.0))
-        return out / out.sum()
+            return np.full(self.errors.shape, 1.0 / self.errors.size)
+        relative = self.errors / (self.errors.min() + 1e-12)
+        out = np.exp(-0.5 * self.mass * (relative - 1.0))
+        out /= out.sum()
+        learned, observed = out[-2].sum(), out[-1].sum()
+        level = min(learned + observed, 1.0 - self.DOUBT) if learned + observed > 0.5 else 0.0
+        both = (learned + observed) / (learned * (1.0 - level) + observed * level + 1e-300)
+        out[-2] *= both * (1.0 - level)
+        out[-1] *= both * level
+        return out
 
     def combined(self, bases: Array) -> float:
         return float(((bases[:, None] + self.levels) * self.weights()).sum())
 
-    def update(self, bases: Array, truth: float, weight: float) -> None:
+    def update(self, bases: Array, truth: float, weight: float, largest: float | None = None) -> None:
+        """Learn from the errors of a row. If it stands apart, ``largest`` is the largest error it may count as."""
         error = truth - bases[:, None]
-        self.losses = self.memory * self.losses + weight * np.minimum((error - self.levels) ** 2, 25.0)
+        size = np.minimum(np.abs(error - self.levels), self.LARGEST_ERROR if largest is None else largest)
+        self.errors = self.memory * self.errors + weight * size
         self.mass = self.memory * self.mass + weight
-        self.levels += self.RATES * (error - self.levels)
+        if largest is None:
+            self.levels += self.RATES * (error - self.levels)
 
     def rescale(self, factor: float) -> None:
         """Convert to units in which all values are ``factor`` times as large."""
         self.levels *= factor
-        self.losses *= factor**2
+        self.errors *= factor

@@ -42,14 +42,14 @@ from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
 from ._parts import Experts, Reach, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
-from ._state import check_range, check_size, pack, unpack, unpack_encoder, with_last_value
+from ._state import check_range, check_size, pack, unpack, unpack_encoder, of_present_form
 
 __all__ = ["OnlineSoftBoostRegressor"]
 
 Array = NDArray[Any]
 
 FAST_FORGETTING = 0.98
-EXPERT_MEMORY, N_BASES = 0.99, 7
+EXPERT_MEMORY, N_BASES = 0.99, 8
 BOOSTED_TREES = 2  # maximum number of boosted trees per tree of the full model
 N_EXTRA_COLUMNS = 4  # number of columns of a leaf that its tree does not split on
 MAX_LEAF_COEFFICIENTS = 2048
@@ -156,7 +156,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._cells, self._errors = Reach(CELL_MEMORY), Reach(ERROR_MEMORY)
         self._errors.grow(1)
         self._range = np.array([math.inf, -math.inf])
-        self._latest = np.zeros(1)
+        self._latest = np.zeros(2)  # the previous target, as learned and as observed
         self._trees = SoftTrees(n_trees, depth, 2**depth - 1 + N_EXTRA_COLUMNS)
         self._Q = np.zeros((0, 0))
         linear, leaves = np.array([INTERCEPT_PRIOR]), np.full(self._trees.n_basis, LEAF_PRIOR)
@@ -199,8 +199,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         """Prediction for an encoded row."""
         *_, basis = self._see(self._units.standardised(row))
         y = self._experts.combined(self._bases(basis)) * self._y_scale + float(self._target.centre[0])
-        previous = self._previous()
-        low, high = min(self._range[0], previous), max(self._range[1], previous)
+        low, high = min(self._range[0], self._latest[1]), max(self._range[1], self._latest[1])
         return float(min(max(y, 2 * low - high), 2 * high - low))
 
     def _see(self, x: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -213,22 +212,14 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     def _bases(self, basis: Array) -> Array:
         """Predictions of the base models, in standardised units.
 
-        These are the running mean, the three models fitted by least squares, the boosted trees, and the mean of the
-        boosted trees and the full model, whose errors differ, and the previous target.
+        These are the running mean, the three models fitted by least squares, the boosted trees, the mean of the
+        boosted trees and the full model, whose errors differ, and the previous target: as learned, without an outlier,
+        and as observed. After a jump the errors of the last two tell a new level from an outlier.
         """
-        mean = (self._target.mean[0] - self._target.centre[0]) / self._y_scale
         models = [model.coef @ basis[-len(model.coef) :] for model in self._models]
         boosted = self._boosted.predict(basis[-len(self._Q) :]) if self._boosted.grown.any() else models[-1]
-        last = (self._previous() - self._target.centre[0]) / self._y_scale
-        return np.array([mean, *models, boosted, 0.5 * (models[-1] + boosted), last])
-
-    def _previous(self) -> float:
-        """The previous target: as observed if it is the best prediction, else as learned, without an outlier.
-
-        Where the previous target predicts best, a value that stands apart is a new level more often than an error.
-        """
-        observed = float(self._experts.weights()[-1].sum()) > 0.5
-        return float(self._latest[0]) if observed else self._rows.last_target()
+        mean, *latest = (np.append(self._target.mean, self._latest) - self._target.centre[0]) / self._y_scale
+        return np.array([mean, *models, boosted, 0.5 * (models[-1] + boosted), *latest])
 
     @property
     def _y_scale(self) -> float:
@@ -267,7 +258,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             learned = self._update(z, seen, right, reach, basis, truth, w)
             if learned != truth:
                 y = learned * self._y_scale + float(self._target.centre[0])
-        self.n_rows_seen, self._latest = self.n_rows_seen + 1, np.array([observed])
+        self.n_rows_seen, self._latest = self.n_rows_seen + 1, np.array([y, observed])
         self._units.update(row)
         self._target.update(np.array([y]))
         self._range = np.array([min(self._range[0], y), max(self._range[1], y)])
@@ -306,14 +297,13 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         bases = self._bases(basis)
         most = float(self._errors.most[0])
         # after an outlier, the target may be near it or back at the level before
-        before = np.append(bases[:-1], (self._rows.last_target() - self._target.centre[0]) / self._y_scale)
+        before = np.append(bases[:-1], bases[-2])
         expected = min(map(self._experts.combined, (bases, before)), key=lambda prediction: abs(truth - prediction))
         _, very_far = self._errors.judge(np.array([abs(truth - expected)]))
+        self._experts.update(bases, truth, weight, most if very_far[0] else None)
         if very_far[0]:
             truth = min(max(truth, expected - most), expected + most)
         drifted = self._drift.update(expected - truth)
-        if not very_far[0]:  # an error that stands apart does not tell which expert is better
-            self._experts.update(bases, truth, weight)
         for model, base in zip(self._models, bases[1:4], strict=True):
             model.update(basis[-len(model.coef) :], truth - base, weight)
             if self.n_rows_seen % FORGET_EVERY == 0:
@@ -396,7 +386,6 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         if targets.low:
             rows.y[places] = y = targets.clipped(y)[:, 0]
             self._target.learn_again(y[:, None])
-            self._experts = Experts(N_BASES, EXPERT_MEMORY)  # whose errors the outlier dominates
             self._errors.forget()
             if rows.n_rows == self.n_rows_seen:
                 self._range = np.array([y.min(), y.max()])
@@ -470,16 +459,15 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model = cls(**params)
         unpack_encoder(model._encoder, state.get("encoder"))
         model._grow(len(model._encoder.slots) - len(model._Q))
-        is_older = "latest" not in state
         for name in ("cells", "errors", "latest"):  # older states have none
             state.setdefault(name, pack({name: model._parts()[name]})[name])
-        state["experts"] = with_last_value(state.get("experts"), N_BASES)
+        state["experts"] = of_present_form(state.get("experts"), N_BASES)
         plain = unpack(model._parts(), state)
         check_range(plain["range"], plain["n_rows_seen"])
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
         model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
         model._range, model._Q = plain["range"], plain["Q"]
-        model._latest = np.array([model._rows.last_target()]) if is_older else plain["latest"]
+        model._latest = plain["latest"]
         model._boosted.predict(np.zeros(len(model._Q)))  # raises an error for invalid trees
         return model
 

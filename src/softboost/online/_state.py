@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import Any, TypeGuard
 
@@ -11,12 +12,12 @@ from numpy.typing import NDArray
 from ._growth import TreeGrower
 from ._parts import RecentRows, RowEncoder, check_trees
 
-__all__ = ["check_range", "check_size", "pack", "unpack", "unpack_encoder", "with_last_value"]
+__all__ = ["check_range", "check_size", "of_present_form", "pack", "unpack", "unpack_encoder"]
 
 Array = NDArray[Any]
 MAY_HOLD_NAN = {"X"}
 MAY_BE_EMPTY = {"rows", "columns"}
-NEVER_NEGATIVE = {"count", "variance", "scale", "losses", "used", "grown", "weight", "most", "known", "streak"}
+NEVER_NEGATIVE = {"count", "variance", "scale", "errors", "used", "grown", "weight", "most", "known", "streak"}
 LARGEST = 1e100  # products of two numbers stay finite
 LARGEST_COUNT = 2**53
 SETTINGS = {"depth", "forgetting", "memory", "prior", "seed"}  # derived from the parameters
@@ -66,23 +67,31 @@ def unpack_encoder(encoder: RowEncoder, pairs: Any) -> None:
         encoder.add((pair[0], pair[1]))
 
 
-def with_last_value(experts: Any, n_bases: int) -> Any:
-    """The experts of an older state, without the last value, with it; its large loss gives it no weight at first."""
-    if not isinstance(experts, dict):
+def of_present_form(experts: Any, n_bases: int) -> Any:
+    """The experts of an older state: with absolute instead of squared errors, and with the previous target twice.
+
+    In a state without the previous target, its large errors give it no weight at first.
+    """
+    if not isinstance(experts, dict) or experts.keys() != {"levels", "losses", "mass"}:
         return experts
-    levels, losses = experts.get("levels"), experts.get("losses")
-    if not _lacks_one(levels, n_bases) or not _lacks_one(losses, n_bases):
+    levels, losses, mass = experts["levels"], experts["losses"], experts["mass"]
+    if not _has_older_size(levels, n_bases) or not _has_older_size(losses, n_bases) or not isinstance(mass, float):
         return experts
-    most = 1000.0 * float(losses.max()) if np.isfinite(losses).all() else 0.0
-    return {
-        **experts,
-        "levels": np.vstack([levels, np.zeros_like(levels[:1])]),
-        "losses": np.vstack([losses, np.full_like(losses[:1], most)]),
-    }
+    if not (np.isfinite(levels).all() and (losses >= 0).all() and np.isfinite(losses).all() and 0 <= mass < math.inf):
+        raise ValueError("experts: levels, losses and mass must be finite, and losses and mass not negative")
+    errors = np.sqrt(losses * mass)
+    new = [levels[-1:], errors[-1:]] if len(levels) == n_bases - 1 else [np.zeros((1, 3)), 30.0 * errors.max() + [[0.0] * 3]]
+    while len(levels) < n_bases:
+        levels, errors = np.vstack([levels, new[0]]), np.vstack([errors, new[1]])
+    return {"levels": levels, "errors": errors, "mass": mass}
 
 
-def _lacks_one(value: Any, n_bases: int) -> TypeGuard[Array]:
-    return isinstance(value, np.ndarray) and value.ndim == 2 and len(value) == n_bases - 1 and value.dtype.kind == "f"
+def _has_older_size(value: Any, n_bases: int) -> TypeGuard[Array]:
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == np.float64
+        and value.shape in ((n_bases - 1, 3), (n_bases - 2, 3))
+    )
 
 
 def unpack(parts: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
