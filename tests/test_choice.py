@@ -366,6 +366,31 @@ def test_clear_cases_have_no_rival_view():
     assert (table.kind, table.anchored, table.rival.kind) == ("time", True, "table")
 
 
+def equal_in_most_rows() -> tuple[np.ndarray, np.ndarray]:
+    """A target that equals the first column in seven of ten rows, and is far from it in the others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 6))
+    return X, np.where(rng.uniform(size=150) < 0.3, 4 * X[:, 1], X[:, 0])
+
+
+def test_a_column_that_equals_the_target_in_most_rows_is_not_a_clear_anchor():
+    kind = kind_of(*equal_in_most_rows())
+    assert (kind.kind, kind.anchored) == ("time", True)
+    assert kind.rival is not None
+    assert kind.rival.kind == "table"
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+def test_view_of_a_table_is_that_of_the_better_combination(anchored, monkeypatch):
+    def loss(judge) -> float:
+        return 0.5 if judge.kind.anchored == anchored else 1.0
+
+    monkeypatch.setattr("softboost._choice.choose.combined_loss", loss)
+    model = SoftBoostRegressor().fit(*equal_in_most_rows())
+    assert all((member.anchor is not None) == anchored for member in model.members_)
+    assert any(name.endswith("dense index") for name in model.choice_.losses)  # all candidates compete
+
+
 def loss_of_view(view: RowsKind, X: np.ndarray, y: np.ndarray, monkeypatch) -> float:
     """The lowest validation loss of the candidates that compare views, if only this view is modelled."""
     with monkeypatch.context() as patch:

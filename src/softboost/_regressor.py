@@ -380,11 +380,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if given.nothing_to_choose or (self.early_stopping and self.n_estimators != AUTO):
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(task.y))
-        if kind.kind == "time" and recognise(task.tamed(codes=False)).kind == "table":
-            kind = RowsKind(n_outputs=len(task.y))  # an outlier made the other targets seem equal to a column
-        true_y = task.y
-        if kind.kind == "table":
-            task = task.tamed(codes=codes)
+        true_y, tamed = task.y, task if kind.is_series else task.tamed(codes=codes)
+        if kind.kind == "time":
+            kind = recognise(tamed)  # an outlier may make the other targets seem equal to a column
+        if kind.kind == "table" or kind.rival is not None:
+            task = tamed
         X, y, weight = task.standardised()
         folds = task.folds(self)
         if not folds.in_order(kind.forward):

@@ -112,10 +112,14 @@ def choose(
         )  # fmt: skip
 
     judge = judge_of(kind, kind.forward, candidates)
-    if kind.rival is not None:
+    if kind.rival is not None and kind.is_series:
         rival = judge_of(kind.rival, kind.forward, [candidate for candidate in candidates if candidate.scout])
         if is_better(rival.best_scout(), judge.best_scout(), judge.weight):  # on the same folds
             judge = judge_of(kind.rival, kind.rival.forward, candidates)
+    elif kind.rival is not None:  # candidates that model no changes, such as deep trees, may be why levels are better
+        rival = judge_of(kind.rival, False, candidates)
+        if combined_loss(rival) < (1 - LEAST_GAIN) * combined_loss(judge):
+            judge = rival
     kind = judge.kind
     if kind.kind == "table" and loss.scales_with_y:
         for _ in range(MAX_PASSES):
@@ -125,14 +129,7 @@ def choose(
             y = tamed
             judge = judge_of(kind, kind.forward, candidates, y)
     judged = judge.all()
-    levels = [one.candidate.level for one in judged]
-    predictions = np.stack([one.prediction for one in judged])
-    # neighbouring folds of a series differ, and the weights under other losses take much longer
-    by_pairs = kind.kind == "table" and isinstance(loss, SquaredError)
-    evenness = EVENNESS if by_pairs else 0.0
-    evidence = OutOfFold(predictions, judge.y, judge.weight, loss, judge.fold, evenness)
-    weights = (climb_without_pairs if by_pairs else climb)(ladder_of(kind.kind, levels), levels, evidence)
-
+    weights = _weights(judge)
     fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)
     members = []
     used = [one.candidate.columns for one, w in zip(judged, weights, strict=True) if w > 0]
@@ -152,6 +149,24 @@ def choose(
         n_judged=judge.y.shape[1],
     )
     return members, choice, Validated(judge.rows, judge.fold, np.asarray(combined))
+
+
+def _weights(judge: Judge) -> Array:
+    """The ensemble weights of all candidates."""
+    judged, kind, loss = judge.all(), judge.kind, judge.loss
+    levels = [one.candidate.level for one in judged]
+    predictions = np.stack([one.prediction for one in judged])
+    # neighbouring folds of a series differ, and the weights under other losses take much longer
+    by_pairs = kind.kind == "table" and isinstance(loss, SquaredError)
+    evenness = EVENNESS if by_pairs else 0.0
+    evidence = OutOfFold(predictions, judge.y, judge.weight, loss, judge.fold, evenness)
+    return (climb_without_pairs if by_pairs else climb)(ladder_of(kind.kind, levels), levels, evidence)
+
+
+def combined_loss(judge: Judge) -> float:
+    """The validation loss of the combination of all candidates."""
+    combined = sum(w * one.prediction for w, one in zip(_weights(judge), judge.all(), strict=True))
+    return float(np.average(judge.loss.loss(judge.y, combined).mean(axis=0), weights=judge.weight))
 
 
 def _tamed(judge: Judge, y: Array) -> Array:

@@ -85,7 +85,7 @@ def recognise(task: Task) -> RowsKind:
 
     Changes are modelled for a non-stationary series, and for other rows whose target nearly equals a column, or is
     close to a column with which many others move together. Levels are a rival unless the target is close to the anchor
-    column relative to its variance, or a series is too short to tell.
+    column relative to its variance, in all rows and not only in most, or a series is too short to tell.
     """
     X, y, weight = task.standardised()
     lags = lags_of_columns(*task.first_rows(MAX_SERIES_ROWS))
@@ -99,7 +99,9 @@ def recognise(task: Task) -> RowsKind:
     levels = RowsKind("table", len(y))
     anchor = find_anchor(X, y, weight, task.units)
     if anchor.error < NEAR or (anchor.error < NEARISH and anchor.n_alike >= max(4, X.shape[0] / 10)):
-        return RowsKind("time", len(y), anchor=anchor, rival=None if anchor.error < CLEAR else levels)
+        with np.errstate(over="ignore"):  # the error is that of most rows; the column may say little about the others
+            distance = float(np.average((y - anchor.level(X)) ** 2, axis=1, weights=weight).mean())
+        return RowsKind("time", len(y), anchor=anchor, rival=None if distance < CLEAR else levels)
     return levels
 
 
