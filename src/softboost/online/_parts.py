@@ -214,10 +214,6 @@ class RecentRows:
         self.X[i], self.Z[i], self.basis[i], self.y[i], self.weight[i] = row, z, basis, y, weight
         self.end, self.n_rows = (i + 1) % len(self.y), min(self.n_rows + 1, len(self.y))
 
-    def last_target(self) -> float:
-        """The target of the previous row; 0 if there is none."""
-        return float(self.y[self.end - 1])
-
     def places(self) -> Array:
         """Positions of the rows in the buffer, oldest first."""
         return (self.end - self.n_rows + np.arange(self.n_rows)) % len(self.y)
@@ -345,8 +341,8 @@ class Experts:
     def weights(self) -> Array:
         """Weights that sum to one: square roots of Laplace likelihoods, because the errors are correlated.
 
-        The better the previous target predicts, the more likely is a jump a new level, and not an outlier. The target as
-        observed counts only where the previous target has more than half of the weight.
+        The better the previous target predicts, the more likely is a jump a new level, and not an outlier. The target
+        as observed counts only where the previous target has more than half of the weight.
         """
         if self.mass == 0.0:
             return np.full(self.errors.shape, 1.0 / self.errors.size)

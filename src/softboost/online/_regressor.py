@@ -42,7 +42,7 @@ from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
 from ._parts import Experts, Reach, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
-from ._state import check_range, check_size, pack, unpack, unpack_encoder, of_present_form
+from ._state import check_range, check_size, of_present_form, pack, unpack, unpack_encoder
 
 __all__ = ["OnlineSoftBoostRegressor"]
 

@@ -20,6 +20,7 @@ MAY_BE_EMPTY = {"rows", "columns"}
 NEVER_NEGATIVE = {"count", "variance", "scale", "errors", "used", "grown", "weight", "most", "known", "streak"}
 LARGEST = 1e100  # products of two numbers stay finite
 LARGEST_COUNT = 2**53
+FAR = 30.0  # errors of an expert without weight, relative to the largest of the others
 SETTINGS = {"depth", "forgetting", "memory", "prior", "seed"}  # derived from the parameters
 
 
@@ -80,9 +81,10 @@ def of_present_form(experts: Any, n_bases: int) -> Any:
     if not (np.isfinite(levels).all() and (losses >= 0).all() and np.isfinite(losses).all() and 0 <= mass < math.inf):
         raise ValueError("experts: levels, losses and mass must be finite, and losses and mass not negative")
     errors = np.sqrt(losses * mass)
-    new = [levels[-1:], errors[-1:]] if len(levels) == n_bases - 1 else [np.zeros((1, 3)), 30.0 * errors.max() + [[0.0] * 3]]
-    while len(levels) < n_bases:
-        levels, errors = np.vstack([levels, new[0]]), np.vstack([errors, new[1]])
+    knows_last = len(levels) == n_bases - 1
+    level, error = (levels[-1:], errors[-1:]) if knows_last else (np.zeros((1, 3)), np.full((1, 3), FAR * errors.max()))
+    n_new = n_bases - len(levels)
+    levels, errors = np.vstack([levels, *[level] * n_new]), np.vstack([errors, *[error] * n_new])
     return {"levels": levels, "errors": errors, "mass": mass}
 
 
