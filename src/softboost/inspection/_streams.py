@@ -26,6 +26,7 @@ EXPERTS = (
     "boosted trees",
     "trees and boosted trees",
     "last value",
+    "last value as observed",
 )
 
 

@@ -459,6 +459,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model = cls(**params)
         unpack_encoder(model._encoder, state.get("encoder"))
         model._grow(len(model._encoder.slots) - len(model._Q))
+        has_latest = "latest" in state
         for name in ("cells", "errors", "latest"):  # older states have none
             state.setdefault(name, pack({name: model._parts()[name]})[name])
         state["experts"] = of_present_form(state.get("experts"), N_BASES)
@@ -467,7 +468,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
         model._next_build, model._next_tree = plain["next_build"], plain["next_tree"] % max(model.n_trees, 1)
         model._range, model._Q = plain["range"], plain["Q"]
-        model._latest = plain["latest"]
+        model._latest = plain["latest"] if has_latest else np.full(2, model._rows.y[model._rows.end - 1])
         model._boosted.predict(np.zeros(len(model._Q)))  # raises an error for invalid trees
         return model
 
