@@ -37,10 +37,11 @@ class TreeGrower {
         plain_(n_outputs == 1 && weight == nullptr), node_of_row_(static_cast<size_t>(data.n_samples)),
         best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {
     if (!plain_) return;
-    root_weight_.assign(static_cast<size_t>(data.n_columns * kMaxBins), 0.0);
+    for (int64_t j = 0; j < data.n_columns; ++j) stride_ = std::max<int64_t>(stride_, data.count[j]);
+    root_weight_.assign(static_cast<size_t>(data.n_columns * stride_), 0.0);
     root_sum_.resize(2 * root_weight_.size());
     for (int64_t j = 0; j < data.n_columns; ++j) {
-      double* running = root_weight_.data() + j * kMaxBins;
+      double* running = root_weight_.data() + j * stride_;
       for (int64_t i = 0; i < data.n_samples; ++i) running[data.bins[j * data.n_samples + i]] += 1.0;
       double total = 0;
       for (int64_t b = 0; b < data.count[j]; ++b) {
@@ -225,7 +226,7 @@ class TreeGrower {
       const double *weight = by_node + k * 2 * kMaxBins, *sums = weight + kMaxBins;
       int64_t first = 0, n_thresholds = n_bins, stride = kMaxBins;
       if (sums_ == Sums::root) {
-        weight = root_weight_.data() + j * kMaxBins;
+        weight = root_weight_.data() + j * stride_;
         sums = root_sum(j, which_);
       } else if (sums_ == Sums::places) {
         first = first_of_node_[k];
@@ -249,7 +250,7 @@ class TreeGrower {
     }
   }
 
-  double* root_sum(int64_t j, int which) { return root_sum_.data() + (which * data_.n_columns + j) * kMaxBins; }
+  double* root_sum(int64_t j, int which) { return root_sum_.data() + (which * data_.n_columns + j) * stride_; }
 
   // Running sums of both targets over the bins of column j in the root. If rows are scanned in order, bins without rows
   // keep zeros.
@@ -262,6 +263,14 @@ class TreeGrower {
     double sum = 0, other = 0;
     if (data_.order) {
       const int32_t* SB_RESTRICT order = data_.order + j * n;
+      if (n_bins == n) {  // each row has its own bin
+        for (int64_t r = 0; r < n; ++r) {
+          const double* pair = pairs + 2 * order[r];
+          first[r] = sum += pair[0];
+          second[r] = other += pair[1];
+        }
+        return;
+      }
       std::fill_n(first, n_bins, 0.0);
       std::fill_n(second, n_bins, 0.0);
       for (int64_t r = 0; r < n; ++r) {
@@ -318,7 +327,7 @@ class TreeGrower {
     }
     for (int64_t parent = 0; parent < width / 2; ++parent) {
       const int64_t small = 2 * parent + (is_small_[2 * parent] ? 0 : 1), large = 4 * parent + 1 - small;
-      const double *weight = root_weight_.data() + j * kMaxBins, *sums = root_sum(j, which_);
+      const double *weight = root_weight_.data() + j * stride_, *sums = root_sum(j, which_);
       if (width > 2) {
         weight = stored_.data() + (j * (width / 2) + parent) * 2 * kMaxBins;
         sums = weight + kMaxBins;
@@ -462,6 +471,18 @@ class TreeGrower {
     double largest = 0;
     if (n_outputs_ == 1) {
       const double mean = sums[n_cuts] / total;
+      // Most columns have no gain above `least`, and products show it without the slow division. The factor leaves room
+      // for rounding.
+      const double limit = least * (1 - 1e-12);
+      double excess = -1;
+      SB_SIMD_MAX(excess)
+      for (int64_t b = 0; b < n_cuts; ++b) {
+        const double left = weight[b], right = total - left, difference = sums[b] - mean * left;
+        const double over = difference * difference * total - limit * (left * right);
+        const double allowed = left >= margin && right >= margin ? over : -1.0;
+        excess = allowed > excess ? allowed : excess;
+      }
+      if (excess < 0) return best;
       SB_SIMD_MAX(largest)
       for (int64_t b = 0; b < n_cuts; ++b) {
         const double left = weight[b], right = total - left, difference = sums[b] - mean * left;
@@ -511,7 +532,8 @@ class TreeGrower {
   int which_ = 0;
   Sums sums_ = Sums::root;
   const T* targets_[2] = {};
-  std::vector<double> root_weight_, root_sum_;  // (n_columns, 256) and (2, n_columns, 256), running sums
+  int64_t stride_ = 0;                          // largest number of bins of a column
+  std::vector<double> root_weight_, root_sum_;  // (n_columns, stride) and (2, n_columns, stride), running sums
   std::vector<double> stored_;                  // (n_columns, width, 2, 256): those of the level above
   std::vector<double> pairs_, parts_, small_target_;
   std::vector<int32_t> small_rows_;
