@@ -1,9 +1,11 @@
 """The paper's experiments at a small size: rows, summaries, reproducibility, and the report."""
 
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, KFold
 
 from helpers import PATIENCE
-from softboost._paper import add_arguments, command, figures, main, models, protocols, settings, table1, table2, targets
+from softboost._paper import (
+    add_arguments,
+    command,
+    figures,
+    main,
+    models,
+    protocols,
+    results,
+    settings,
+    table1,
+    table2,
+    targets,
+)
 from softboost._paper.results import Results, Unit
 from softboost.datasets import SOURCES, DataUnavailableError, find_file
 from softboost.presets import bsdt
@@ -333,6 +347,27 @@ def test_without_data_the_synthetic_experiments_run(no_network, config, tmp_path
     assert main(arguments) == 0
     assert "Exchange is left out: exchange_rate.txt is nowhere" in capsys.readouterr().err
     assert set(pd.read_csv(tmp_path / "table2.csv")["dataset"]) == {"Synthetic"}
+
+
+def test_other_models_than_those_of_the_paper(no_network, config, tmp_path):
+    t2 = json.loads((config / "table2.json").read_text())
+    t2["models"] = {name: t2["models"][name] for name in ("naive", "softboost")}
+    t2["clean_seeds"] = [0]
+    (tmp_path / "table2.json").write_text(json.dumps(t2))
+    assert main(["table2", "--config", str(tmp_path), "--out", str(tmp_path), "--n-jobs", "1", "--quiet"]) == 0
+    report = (tmp_path / "report.html").read_text()
+    assert "SoftBoostRegressor() at or below the best of all others" in report
+    assert "BSDT-Q below" not in report
+    assert "published error of BSDT-Q" not in report
+
+
+def test_changed_code_of_a_model_is_run_again(monkeypatch):
+    """Every file that a fit of the default imports is part of the version, the kernel and all modules of packages."""
+    read = set()
+    monkeypatch.setattr(results.Path, "read_bytes", lambda path: read.add(path) or b"")
+    results.model_version.__wrapped__()
+    for name in ("softboost._choice.choose", "softboost._regressor", "softboost._core", "softboost.losses"):
+        assert Path(importlib.util.find_spec(name).origin) in read, name
 
 
 def test_figure_without_its_data_fails_clearly(no_network, config, tmp_path, capsys):

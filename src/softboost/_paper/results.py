@@ -138,16 +138,20 @@ def package_version(name: str) -> str:
         return "not installed"
 
 
-_MODEL_FILES = (
-    "_boosting",
+# Modules and packages that the fits depend on.
+MODEL_PARTS = (
+    "_boost",
     "_choice",
-    "_columns",
-    "_ensemble",
+    "_core",
+    "_data",
     "_kernels",
     "_linear",
+    "_model",
     "_regressor",
-    "_tree",
+    "losses",
     "presets",
+    "transforms",
+    "weak_learners",
 )
 
 
@@ -155,8 +159,11 @@ _MODEL_FILES = (
 def model_version() -> str:
     """Version of softboost with a hash of the files that its fits depend on, so that a changed model is rerun."""
     digest = hashlib.sha1(usedforsecurity=False)
-    for module in (*_MODEL_FILES, "_core", "_validation", "losses", "transforms"):
-        spec = importlib.util.find_spec(f"softboost.{module}")
-        if spec is not None and spec.origin is not None:
-            digest.update(Path(spec.origin).read_bytes())
+    for part in MODEL_PARTS:
+        spec = importlib.util.find_spec(f"softboost.{part}")
+        if spec is None or spec.origin is None:
+            raise ImportError(f"softboost.{part} is missing")
+        origin = Path(spec.origin)
+        for path in sorted(origin.parent.rglob("*.py")) if spec.submodule_search_locations else [origin]:
+            digest.update(path.read_bytes())
     return f"{package_version('softboost')}+{digest.hexdigest()[:8]}"
