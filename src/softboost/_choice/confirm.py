@@ -25,6 +25,7 @@ __all__ = ["confirmed", "continued"]
 
 Array = NDArray[Any]
 JUDGED_ROWS = 250  # with fewer validation rows, a further fold is fitted
+JUDGED_ROUNDS = 100  # moves that pay do so early; a fit of thousands of rounds need not be repeated for each fold
 REQUIRED = 0.5  # standard errors by which the moves must lower the error
 
 
@@ -37,12 +38,15 @@ def confirmed(rows: TrainingRows, candidate: Candidate, seed: int) -> Candidate:
     if fold is None:
         return candidate  # nothing moves with so few rows
     still = candidate.with_recipe(learner=learner.still())
+    n_rounds = min(candidate.recipe.n_estimators, JUDGED_ROUNDS)
+    tried = [version.with_recipe(n_estimators=n_rounds) for version in (still, candidate)]
     weight = np.ones(len(fold)) if rows.weight is None else rows.weight
     judged = fold < math.ceil(JUDGED_ROWS * N_FOLDS / float(weight.sum()))
     gain = np.zeros(len(fold))
     for number in np.unique(fold[judged]):
         held = fold == number
-        gain[held] = _losses(rows, held, still, seed) - _losses(rows, held, candidate, seed)
+        without, moved = (_losses(rows, held, version, seed) for version in tried)
+        gain[held] = without - moved
     return candidate if is_clear(gain[judged], weight[judged], REQUIRED) else still
 
 
