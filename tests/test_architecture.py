@@ -54,6 +54,25 @@ def test_every_module_is_in_one_layer():
     assert set(named) == found
 
 
+def test_no_constant_of_the_models_is_written_twice():
+    """Streams, partial_fit and the batch learner share their constants: equal names with equal values are one name."""
+    written = {}
+    for folder in ("_boost", "_choice", "_data", "_linear", "_model", "online"):
+        for path in sorted((PACKAGE / folder).glob("*.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if not isinstance(node, ast.Assign) or not isinstance(node.value, (ast.Constant, ast.Tuple, ast.BinOp)):
+                    continue
+                target = node.targets[0]
+                pairs = (
+                    zip(target.elts, node.value.elts, strict=True)
+                    if isinstance(target, ast.Tuple)
+                    else [(target, node.value)]
+                )
+                for name, value in pairs:
+                    written.setdefault((ast.unparse(name), ast.unparse(value)), []).append(path.name)
+    assert {key: files for key, files in written.items() if len(files) > 1 and key[0] != "Array"} == {}
+
+
 def find(name: str) -> Path | None:
     return next((folder / name for folder in FOLDERS if (folder / name).exists()), None)
 

@@ -545,6 +545,16 @@ def test_a_pair_counts_a_weight_of_two_as_a_row_twice():
     assert_array_equal(paired_columns(TrainingData(np.ascontiguousarray(X.T), weight), y[None]), doubled)
 
 
+def test_products_that_are_constant_up_to_rounding_are_no_pairs():
+    rng = np.random.default_rng(0)
+    sign = np.tile([1.0, -1.0], 30)
+    for constant in (0.1, 1 / 3, 0.7):  # whose weighted means are not exact
+        X = np.stack([rng.normal(size=60), np.full(60, constant), 1.1 * sign + 0.3, 0.9 * sign - 0.2])
+        weight = rng.integers(1, 5, size=60).astype(float)
+        weight[1::2] = weight[::2]  # so that the last two columns are symmetric about their means
+        assert not len(paired_columns(TrainingData(X, weight), X[:1] + rng.normal(size=60)))
+
+
 def test_a_product_of_two_columns_is_learned():
     errors = []
     for seed in range(4):

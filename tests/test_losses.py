@@ -275,10 +275,10 @@ LOG_LINK = ["poisson", "gamma", "tweedie"]
 @pytest.mark.parametrize("loss", LOG_LINK)
 def test_log_link_follows_y_of_any_size(loss, scale):
     X, y = helpers.make_data(100)
-    y = scale * np.exp(y)
-    prediction = SoftBoostRegressor(loss=loss).fit(X, y).predict(X)
+    y = np.exp(y)
+    prediction = SoftBoostRegressor(loss=loss).fit(X, scale * y).predict(X)
     assert np.corrcoef(np.log(prediction), np.log(y))[0, 1] > 0.9
-    assert np.median(prediction / y) == pytest.approx(1.0, abs=0.3)
+    assert_allclose(prediction / scale, SoftBoostRegressor(loss=loss).fit(X, y).predict(X), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(np.float64, 1e101), (np.float32, 1e31), (np.float64, 1e-101)])

@@ -183,6 +183,14 @@ def test_a_weight_of_two_equals_the_row_twice():
         assert tails_of(column, weight, n_coded=n_coded) == tails_of(repeated, None, n_coded=n_coded)
 
 
+def test_rows_are_counted_by_their_weights():
+    values = np.append(np.random.default_rng(0).normal(size=11), 50.0)[:, None]
+    assert not tails_of(values, None).low
+    weight = np.append(np.full(11, 2.0), 1.0)
+    assert tails_of(values, weight) == tails_of(np.repeat(values, weight.astype(int), axis=0), None)
+    assert tails_of(values, weight).low
+
+
 def test_one_cell_of_very_many_rows_is_found():
     columns = np.random.default_rng(0).normal(size=(3 * MAX_SORTED_ROWS, 3))
     columns[1, 2] = -1e6

@@ -52,6 +52,32 @@ def test_model_selection_on_the_same_folds(loss):
     assert_allclose(*quantiles, rtol=0, atol=1e-7 * y.std())
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_model_selection_on_few_rows(seed):
+    """No rule counts rows: of these folds, eight to ten rows of weight 1 to 3 train."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(14, 6))
+    y, weight, fold = X[:, 0] + np.abs(X[:, 1]), rng.integers(1, 4, size=14), rng.permutation(14) % 3
+    rows = np.repeat(np.arange(14), weight)
+    weighted = SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y, sample_weight=weight)
+    repeated = SoftBoostRegressor(cv=PredefinedSplit(fold[rows])).fit(X[rows], y[rows])
+    assert_equal_predictions(weighted, repeated, X, y)
+
+
+@each_loss
+def test_calibration(loss):
+    """The rows are divided into blocks, which must not depend on repeated rows."""
+    X, y, weight, rows = weighted_rows(loss, 120)
+    weighted, repeated = (helpers.plain(loss=loss).fit(X, y) for _ in range(2))
+    X, y = X[60:], y[60:] + (y.max() - y[60:]) * (X[60:, 0] > 0)  # errors that depend on a column
+    weighted.calibrate(X, y, sample_weight=weight[60:])
+    copies = rows[rows >= 60] - 60
+    repeated.calibrate(X[copies], y[copies])
+    quantiles = [model.predict_quantiles(X, [0.02, 0.3, 0.5, 0.9, 0.999]) for model in (weighted, repeated)]
+    assert_allclose(*quantiles, rtol=0, atol=1e-9 * y.std())
+    assert np.ptp(np.diff(quantiles[0], axis=1)) > 0
+
+
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 @each_loss
 def test_partial_fit_with_a_drift(loss, first):

@@ -44,23 +44,28 @@ def paired_columns(data: TrainingData, target: Array) -> Array:
     """
     data, target = data.thinned(), evenly_spaced(target)
     n_columns, n = data.X.shape
-    if not 2 <= n_columns <= MAX_PAIRED or n < 20:
+    if not 2 <= n_columns <= MAX_PAIRED or data.total_weight < 20:
         return np.empty(0, dtype=np.int32)
     weight = np.full(n, 1.0 / n) if data.weight is None else data.weight / data.weight.sum()
     X = np.clip(data.X, -2.0, 2.0).astype(np.float64)  # so that outliers do not decide
+    constant = np.ptp(X, axis=1) == 0.0
     X -= np.sum(X * weight, axis=1, keepdims=True)
+    X[constant] = 0.0  # without rounding
 
     def sums(row_weight: Array, Z: Array) -> Array:
         """Sum of row_weight z_i z_j over the rows, for all pairs of columns."""
         weighted, by_row = np.ascontiguousarray(Z * row_weight), np.ascontiguousarray(Z.T)
         return _kernels.linear_outputs(weighted, np.zeros(n_columns), by_row, data.n_threads)
 
-    variance = sums(weight, X**2) - sums(weight, X) ** 2
+    square = sums(weight, X**2)
+    variance = square - sums(weight, X) ** 2
+    varies = variance > 1e-12 * square  # else the product is constant up to rounding
     strength = np.zeros((n_columns, n_columns))
     for residual in target.astype(np.float64):
         residual = residual - np.sum(weight * residual)
         covariance = sums(weight * residual, X)
-        strength = np.maximum(strength, covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-300))
+        explained = covariance**2 / np.maximum(variance * np.sum(weight * residual**2), 1e-300)
+        strength = np.maximum(strength, np.where(varies, explained, 0.0))
     first, second = _pairs(n_columns)
     t = np.sqrt(strength[first, second] * data.total_weight)
     strong = np.flatnonzero(t > np.sqrt(2 * np.log(len(t) + 1)) + PAIR_MARGIN)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from softboost._boost.watch import MAX_UNWATCHED_ROWS
 from softboost._data.units import Units
 from softboost.losses import Loss, SquaredError
 
@@ -25,7 +26,6 @@ __all__ = ["Judge", "Judged", "OutOfFold", "convex_weights"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
-MAX_UNWATCHED_ROWS = 1024  # with fewer rows a candidate is too fast to poll for Ctrl-C
 
 
 @dataclass(eq=False)
@@ -246,7 +246,7 @@ def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Los
         return w / w.sum()
     w = np.full(n, 1.0 / n)
     flat, total = predictions.reshape(n, -1), float((root**2).sum())
-    rate, best, best_value = 1.0, w, np.inf
+    rate, best, best_value, largest = 1.0, w, np.inf, np.abs(flat).max(axis=0)
     for _ in range(300):  # exponentiated gradient descent stays on the simplex
         combined = (w @ flat).reshape(y.shape)
         value = loss.mean(y, combined, weight)
@@ -255,7 +255,7 @@ def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Los
         slope = loss.gradient(y, combined) * (1.0 if weight is None else weight)
         gradient = flat @ slope.ravel() / total
         size = float(np.abs(gradient - gradient @ w).max())
-        if size < 1e-9:
+        if size <= 1e-9 * float(largest @ np.abs(slope).ravel()) / total:  # rounding
             break
         w = w * np.exp(-rate * (gradient - gradient.min()) / size)
         w /= w.sum()

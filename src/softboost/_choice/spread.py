@@ -9,6 +9,7 @@ that was estimated without them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,9 @@ def learn_intervals(
     rows, fold, raw = _distinct(validated)
     if len(rows) < 2:
         return None
+    kept, weight = _merged(X[:, rows], y[:, rows], fold, None if weight is None else weight[rows].astype(np.float64))
+    rows, fold, raw = rows[kept], fold[kept], raw[:, kept]
     X, y = X[:, rows], units.original_y(y[:, rows].astype(np.float64))
-    weight = None if weight is None else weight[rows].astype(np.float64)
     prediction = loss.inverse_link(units.original_y(raw))
     with np.errstate(over="ignore", invalid="ignore"):
         error = (y / 2 - prediction / 2) / (units.y_spread[:, None] * loss.deviation(prediction)) * 2
@@ -86,6 +88,17 @@ def _distinct(validated: Validated) -> tuple[Array, Array, Array]:
     counts = np.bincount(place)
     mean = np.stack([np.bincount(place, weights=own) / counts for own in prediction])
     return rows, validated.fold[first], mean
+
+
+def _merged(X: Array, y: Array, fold: Array, weight: Array | None) -> tuple[Array, Array | None]:
+    """The first of equal rows of a fold, with the sum of their weights, so that a row twice is a row of weight 2."""
+    first: dict[bytes, int] = {}
+    keys = (blake2b(b"".join(a[..., i].tobytes() for a in (X, y, fold))).digest() for i in range(len(fold)))
+    place = np.array([first.setdefault(key, i) for i, key in enumerate(keys)])
+    kept = np.unique(place)
+    if len(kept) < len(place):
+        weight = np.bincount(place, weights=weight)[kept].astype(np.float64)
+    return kept, weight
 
 
 def _blocks(fold: Array) -> Array:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .reading import is_frame, read_array, read_frame
 
 __all__ = [
+    "LARGEST",
     "check_choice",
     "check_columns",
     "check_flag",
@@ -33,6 +34,7 @@ __all__ = [
 
 Array = NDArray[Any]
 MAX_WEIGHT = 1e15
+LARGEST = 1e100  # limit of numbers whose squares and products must stay finite
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, *, hint: str = "") -> None:

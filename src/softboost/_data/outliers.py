@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Codes", "Tails", "tails_of"]
+__all__ = ["LEAST_ROWS", "OUTLIER_GAP", "Codes", "Tails", "tails_of"]
 
 Array = NDArray[Any]
 Codes = dict[int, list[float]]
@@ -25,7 +25,7 @@ CODE_GAP = 3.0  # the same if a value occurs more than once
 MAX_OUTLIERS = 0.02  # share of the rows that may be outliers; one row always may
 MAX_CODED = 0.25  # share of the rows that may have a code
 MAX_CODES = 2  # codes of a column
-LEAST_ROWS = 20
+LEAST_ROWS = 20  # rows without which nothing stands apart
 MAX_SORTED_ROWS = 2**14  # with more rows, a sample and the extremes show which columns are worth sorting
 
 
@@ -70,7 +70,7 @@ def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0) -> Tails:
     A row of weight 2 is equivalent to two rows.
     """
     tails = Tails({}, {}, {})
-    if len(values) < LEAST_ROWS:
+    if (len(values) if weight is None else weight.sum()) < LEAST_ROWS:
         return tails
     for j in _suspects(values, weight is not None):
         column = values[:, j].astype(np.float64)

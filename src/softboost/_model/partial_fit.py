@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from softboost._boost.boosting import Boosted, Recipe
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.soft_tree import SoftTree
+from softboost._data.checks import LARGEST
 from softboost._linear.path import LinearPath
 from softboost._linear.recursive import (
     FORGET_EVERY,
@@ -47,7 +48,6 @@ N_STAND_INS = 256  # random rows that replace the rows of a fit, which are not s
 LEAST_KNOWN = 30  # losses needed to estimate the typical loss
 LEAST_ROWS = 60  # rows needed for a refit that must predict better
 TALLEST = 4.0  # curvatures are clipped at this multiple of the typical one (kinks)
-LARGEST = 1e100
 
 
 @dataclass
@@ -200,7 +200,7 @@ class Recent:
         self._refit_at(self.next_fit - (before - self.total))
         rows, steps = _unit_steps(weight)
         later = np.append(np.cumsum(steps[::-1])[::-1][1:], 0.0)
-        for i, error in enumerate(np.sqrt(np.clip(loss[rows] / typical, 0.0, 1e100))):
+        for i, error in enumerate(np.sqrt(np.clip(loss[rows] / typical, 0.0, LARGEST))):
             if typical < np.inf and self.drift.update(error):
                 self._forget(DRIFT_INFLATION)
                 self._cut(DRIFT_ROWS + later[i])

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._boost.soft_tree import SoftTree
-from softboost._data.checks import check_integer
+from softboost._data.checks import LARGEST, check_integer
+from softboost._data.outliers import LEAST_ROWS, OUTLIER_GAP
+from softboost._linear.recursive import FORGETTING
 
 __all__ = ["Experts", "Reach", "RecentRows", "RowEncoder", "RunningUnits", "Slot", "SoftTrees", "check_trees"]
 
 Array = NDArray[Any]
 Slot = tuple[Any, str | None]  # name of the feature; the category, or the part of a date, or None for a number
 DAY_PARTS = {"@day": 1.0, "@week": 7.0, "@year": 365.2425}
-LARGEST = 1e100  # squares stay finite
-MEMORY = 2000  # effective number of rows of the running means
+MEMORY = round(1.0 / (1.0 - FORGETTING))  # effective number of rows of the running means
 MAX_TREES, MAX_DEPTH = 1000, 4
 FARTHEST = 8.0  # columns are clipped at this number of standard deviations
 
@@ -165,7 +166,7 @@ class Reach:
     streak : ndarray of shape (n_columns,), number of successive values that were far off
     """
 
-    FAR, VERY_FAR, PATIENCE, SETTLED = 2.0, 4.0, 4, 20
+    FAR, VERY_FAR, PATIENCE, SETTLED = OUTLIER_GAP, OUTLIER_GAP**2, 4, LEAST_ROWS
 
     def __init__(self, memory: float) -> None:
         self.memory = memory  # factor by which the largest distance shrinks with each value

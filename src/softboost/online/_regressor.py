@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost._data.checks import check_integer, check_number
+from softboost._data.checks import LARGEST, check_integer, check_number
 from softboost._data.outliers import tails_of
 from softboost._file.container import save as save_model
 from softboost._file.values import Codec, Fields, register
@@ -344,7 +344,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         if due:
             self._build()
             self._next_build = max(n + 1, math.ceil(n * GROWTH)) if n < size else size + 1
-        elif n == size and self.n_rows_seen % (size // 5) == 0:
+        elif n == size and self.n_rows_seen % round(size * (GROWTH - 1.0)) == 0:
             self._refit_boosted()
         elif self.n_trees and n >= LEAST_ROWS and self.n_rows_seen % (2 if n < 100 else 8 if n < size else 16) == 0:
             self._replace_tree()
@@ -492,8 +492,8 @@ def _target_of(y: Any) -> float:
         number = float(y)
     except (TypeError, ValueError):
         raise ValueError(f"y={y!r:.80} is not a number; skip such rows") from None
-    if not abs(number) < 1e100:
-        raise ValueError(f"y={number!r} is not a finite number below 1e100; skip such rows")
+    if not abs(number) < LARGEST:
+        raise ValueError(f"y={number!r} is not a finite number below {LARGEST:g}; skip such rows")
     return number
 
 

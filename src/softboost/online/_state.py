@@ -9,6 +9,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._data.checks import LARGEST
+
 from ._growth import TreeGrower
 from ._parts import RecentRows, RowEncoder, check_trees
 
@@ -18,7 +20,6 @@ Array = NDArray[Any]
 MAY_HOLD_NAN = {"X"}
 MAY_BE_EMPTY = {"rows", "columns"}
 NEVER_NEGATIVE = {"count", "variance", "scale", "errors", "used", "grown", "weight", "most", "known", "streak"}
-LARGEST = 1e100  # products of two numbers stay finite
 LARGEST_COUNT = 2**53
 FAR = 30.0  # errors of an expert without weight, relative to the largest of the others
 SETTINGS = {"depth", "forgetting", "memory", "prior", "seed"}  # derived from the parameters

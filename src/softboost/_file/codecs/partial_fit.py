@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from softboost._boost.soft_tree import SoftTree
+from softboost._data.checks import LARGEST
 from softboost._file.values import Codec, Fields, register
 from softboost._linear.recursive import FORGETTING, RecursiveLeastSquares
 from softboost._model import partial_fit
-from softboost._model.partial_fit import LARGEST, MAX_COLUMNS, MAX_LEAVES, Basis, Recent
+from softboost._model.partial_fit import MAX_COLUMNS, MAX_LEAVES, Basis, Recent
 
 
 def _pack(recent: Recent) -> dict[str, Any]:
