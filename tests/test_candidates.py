@@ -11,9 +11,19 @@ from numpy.testing import assert_allclose
 
 from softboost.forecast import Forecaster, _judging
 from softboost.forecast import _candidates as candidates
-from softboost.forecast._correction import KINDS, Correction, Kind, fit_correction
+from softboost.forecast._correction import (
+    HEAVIEST,
+    KINDS,
+    Correction,
+    Kind,
+    Ridge,
+    Rows,
+    fit_correction,
+    row_weights,
+)
 from softboost.forecast._evidence import Judged, climb
 from softboost.forecast._origins import Origins
+from softboost.forecast._smoothing import Smoothing
 from test_combination import frame, walks
 
 PAGE = Path(__file__).parents[1] / "docs" / "forecasting.md"
@@ -41,7 +51,7 @@ def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) ->
         def predict(self, X: np.ndarray) -> np.ndarray:
             return np.tile(self.value, (len(X), 1))
 
-    monkeypatch.setitem(KINDS, "median", Kind(lambda X, y, n_threads: Median(y)))
+    monkeypatch.setitem(KINDS, "median", Kind(lambda rows, n_threads: Median(rows.y)))
     rows = [replace(row, kinds=["median"]) if row.kinds else row for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     rng = np.random.default_rng(0)
@@ -71,9 +81,9 @@ def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pyte
     """Other values from the first judged origin on change nothing that the judged correction is fitted to."""
     seen = []
 
-    def spy(kind: str, X: np.ndarray, y: np.ndarray, n_threads: int) -> Correction:
-        seen.append((X, y))
-        return fit_correction(kind, X, y, n_threads)
+    def spy(kind: str, rows: Rows, n_threads: int) -> Correction:
+        seen.append(rows)
+        return fit_correction(kind, rows, n_threads)
 
     monkeypatch.setattr(_judging, "fit_correction", spy)
     df, n_judged_rows = walks(8, 80), 0
@@ -84,9 +94,9 @@ def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pyte
         n_judged_rows = int(origins.judged_back.min(axis=1).min() + origins.stride * (origins.n_judged - 1))
     n = len(seen) // 2
     assert n == len(KINDS)
-    for (X, y), (other_X, other_y) in zip(seen[:n], seen[n:], strict=True):
-        assert_allclose(X, other_X, atol=1e-6)  # the bank scales a series by all of its values, which rounds
-        assert_allclose(y, other_y, atol=1e-6)
+    for rows, others in zip(seen[:n], seen[n:], strict=True):
+        for mine, other in zip(rows, others, strict=True):
+            assert_allclose(mine, other, atol=1e-6)  # the bank scales a series by all of its values, which rounds
 
 
 def test_where_a_member_gives_no_forecast_the_mixture_stays() -> None:
@@ -100,7 +110,7 @@ def test_where_a_member_gives_no_forecast_the_mixture_stays() -> None:
 
 
 def test_blocks_of_one_series_count_for_less_than_series() -> None:
-    gains = 0.2 + 0.4 * np.linspace(-1, 1, 10)
+    gains = 0.2 + 0.5 * np.linspace(-1, 1, 10)
     one, many = ((1, 10, 1), (10, 1, 1))
     shares = [
         climb(Judged(np.zeros(shape), np.ones(shape[:2]), 1), np.ones(shape), (1 - gains).reshape(shape))
@@ -108,6 +118,45 @@ def test_blocks_of_one_series_count_for_less_than_series() -> None:
     ]
     assert shares[0] == 0.0
     assert shares[1] > 0.1
+
+
+def test_gains_in_two_blocks_may_be_chance() -> None:
+    def share(n_blocks: int) -> float:
+        gains = 0.3 + 0.05 * (-1.0) ** np.arange(n_blocks)  # t is 6 for two blocks and 13 for eight
+        judged = Judged(np.zeros((1, n_blocks, 1)), np.ones((1, n_blocks)), 1)
+        return climb(judged, np.ones((1, n_blocks, 1)), (1 - gains).reshape(1, n_blocks, 1))
+
+    assert share(2) == 0.0
+    assert share(8) > 0.5
+
+
+def test_rows_of_a_correction_count_by_units_and_by_percent() -> None:
+    relative = np.array([0.01, 0.1, 0.1, 0.1, 0.2, 50.0])
+    weight = row_weights(relative)
+    assert weight.mean() == pytest.approx(1.0)
+    assert_allclose(weight / weight[1], [1.1 / 2, 1, 1, 1, 1.5, HEAVIEST / 2], rtol=1e-6)
+    both = frame([100 + np.sin(np.arange(60.0)), 100 + 40 * np.sin(np.arange(60.0))])  # calm and wild
+    panel = Forecaster("MS", h=2, candidates=["smoothing"]).fit(both).frame_.panel
+    calm, wild = np.sort(Origins(Smoothing(()), panel, 2, columns=True).rows(0).weight).reshape(2, -1)
+    assert wild.min() > 1.5 * calm.max()
+
+
+def test_a_linear_correction_weights_its_rows() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    X -= X.mean(axis=0)
+    X = np.concatenate([X, -X])  # with equal weights of each pair, columns have the same mean and scale
+    X /= X.std(axis=0)
+    y, pair = np.tile(y, (2, 1)), np.tile(np.arange(40), 2)
+    twice = np.repeat(np.arange(80), np.where(pair < 10, 2, 1))
+    weighted = Ridge.fit(Rows(X, y, np.where(pair < 10, 2.0, 1.0)))
+    assert_allclose(weighted.intercept, y[twice].mean(axis=0))
+    equal = Ridge.fit(Rows(X, y, np.ones(80)))
+    assert np.abs(weighted.intercept - equal.intercept).max() > 1e-3
+    Z = np.clip(X, -3, 3)[twice]
+    gram = Z.T @ Z + Ridge.PENALTY * np.eye(3)
+    expected = np.linalg.solve(gram, Z.T @ (y[twice] - y[twice].mean(axis=0)))
+    assert_allclose(weighted.coefficients, expected, atol=1e-7)
 
 
 def chaotic(n_series: int, n_rows: int) -> list[np.ndarray]:

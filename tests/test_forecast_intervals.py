@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import softboost
 from softboost import SoftBoostRegressor
 from softboost.forecast import Differences, Forecaster, LocalStandardScaler, Log
-from softboost.forecast._intervals import borrowed_scales, shaped, usual_changes
+from softboost.forecast._intervals import borrowed_scales, conformal_widths, shaped, usual_changes
 
 H = 6
 RIDGE = {"model": Ridge(), "lags": [1, 2], "target_transforms": [Differences([1]), LocalStandardScaler()]}
@@ -183,3 +183,35 @@ def test_bounds_widen_upwards_and_stop_at_the_floor():
     low, high = shaped(np.array([-1.0, -2.0, 1.0]), np.array([3.0, 2.0, 2.0]), np.zeros(1))
     assert_array_equal(low, [0, 0, 1])
     assert_array_equal(high, [3, 3, 4])
+
+
+def test_intervals_of_a_short_series_are_plausible():
+    """Student's t quantiles of one or two errors are large; on the scale of logarithms they are absurd."""
+    rng = np.random.default_rng(0)
+    for n in range(7, 30, 3):
+        y = 100 * np.exp(rng.normal(0.03, 0.15, n).cumsum())
+        df = pd.DataFrame({"unique_id": 0, "ds": np.arange(n), "y": y})
+        bounds = Forecaster(1, h=6).fit(df).predict(level=[95])
+        low, high = bounds.iloc[:, 3].to_numpy(), bounds.iloc[:, 4].to_numpy()
+        spread = y.max() - y.min()
+        assert (high < 8 * y.max() + 5 * spread).all()
+        assert (low > y.min() / 20).all()
+        assert (high - low > 0.2 * np.abs(np.diff(y)).mean()).all()
+
+
+def test_a_spike_in_the_history_does_not_make_bounds_absurd():
+    y = 50 + np.random.default_rng(1).normal(size=80)
+    y[60] = 5000.0
+    df = pd.DataFrame({"unique_id": 0, "ds": np.arange(80), "y": y})
+    high = Forecaster(1, h=6).fit(df).predict(level=[95]).iloc[:, 4]
+    assert (high < 3 * 5000).all()
+
+
+def test_a_usual_size_of_errors_counts_where_errors_are_few():
+    one = np.array([[1.0]])
+    alone, told = conformal_widths(one, [95])[0, 0], conformal_widths(one, [95], np.array([1.0]))[0, 0]
+    assert alone == pytest.approx(12.706 * np.sqrt(2), rel=1e-3)
+    assert told == pytest.approx(2.447 * np.sqrt(7 / 6), rel=1e-3)
+    assert conformal_widths(one, [95], np.array([np.nan]))[0, 0] == alone
+    many = np.random.default_rng(0).normal(size=(40, 3))
+    assert_array_equal(conformal_widths(many, [80, 95]), conformal_widths(many, [80, 95], np.full(3, 9.0)))

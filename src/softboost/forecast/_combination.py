@@ -27,7 +27,7 @@ __all__ = ["Combination", "ForecastChoice", "combine", "extend", "learn"]
 WINDOWS, FEW_WINDOWS = 40, 8  # origins per series for the calibration of intervals; fewer if there are many series
 MANY_SERIES = 500
 KEPT_HISTORY = 0.4  # part of a series before an origin that intervals are calibrated at: less history, larger errors
-ENOUGH_FOR_RANGE = 10  # values from which the range of a series is known
+RANGES, RANGES_OF_FEW = 2.0, 10.0  # ranges of the history that an interval may extend to; more by 1 / n
 
 Progress = Callable[[str], None]
 
@@ -198,13 +198,19 @@ def _scales(
 
 
 def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:
-    """Twice the range of the history on the link scale, if the series is long enough."""
-    rows = np.repeat(logs, panel.sizes)
+    """Largest plausible half width on the link scale: a few times the range of the history, also of its levels.
+
+    A few values show less of the range that a series has, so the multiple is larger for them.
+    """
+    low, high = panel.minimum(), panel.reduce(np.fmax, panel.y, np.nan)
+    reach = RANGES + RANGES_OF_FEW / np.maximum(n_known, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        z = np.where(rows, np.log(np.where(rows, panel.y, 1.0)), panel.y)
-    starts = panel.indptr[:-1]
-    width = np.fmax.reduceat(z, starts) - np.fmin.reduceat(z, starts)
-    return np.where((n_known >= ENOUGH_FOR_RANGE) & (width > 0), 2 * width, np.inf)
+        ratio = np.where(logs, high / low, 1.0)
+        size = np.where(logs, typical_sizes(panel), 1.0)
+        limit = np.where(
+            logs, np.minimum(reach * np.log(ratio), np.log1p(reach * (high - low) / size)), reach * (high - low)
+        )
+    return np.where((n_known >= LEAST_BEFORE) & (limit > 0), limit, np.inf)
 
 
 def _mixed(forecasts: list[Array], weights: Array) -> Array:
@@ -244,7 +250,7 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     corrections: dict[str, Correction] = {}
     for kind in trial.judges.corrections:
         progress(f"fitting {label(kind)}")
-        corrections[kind] = fit_correction(kind, *origins.rows(0), plan.smoothing.n_threads)
+        corrections[kind] = fit_correction(kind, origins.rows(0), plan.smoothing.n_threads)
     own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
     combined = np.asarray(sum(own[:, c, None, None] * f for c, f in enumerate(ladder.forecasts)))
     ratio = _ratio(ladder.judged.actual, combined, ladder.forecasts[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,42 @@ from softboost.losses import Huber
 from ._panel import Array, Future, Panel
 from ._smoothing import Outlook
 
-__all__ = ["FEW_ROWS", "KINDS", "LEAST_KNOWN", "Correction", "Ridge", "fit_correction", "inputs", "targets"]
+__all__ = [
+    "FEW_ROWS",
+    "KINDS",
+    "LEAST_KNOWN",
+    "Correction",
+    "Ridge",
+    "Rows",
+    "fit_correction",
+    "inputs",
+    "relative_units",
+    "row_weights",
+    "targets",
+]
 
 LARGEST = 15.0  # limit of the target, in units
 LEAST_KNOWN = 7  # values before an origin that is used for training
 FEW_ROWS = 50_000  # with fewer training rows, origins of all phases of the stride are used
+HEAVIEST = 10.0  # largest weight of a training row, before weights are scaled to a mean of one
+
+
+class Rows(NamedTuple):
+    """Training rows of a correction.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        From :func:`inputs`.
+    y : ndarray of shape (n_rows, h)
+        From :func:`targets`.
+    weight : ndarray of shape (n_rows,)
+        From :func:`row_weights`.
+    """
+
+    X: Array
+    y: Array
+    weight: Array
 
 
 @dataclass(frozen=True)
@@ -66,23 +97,44 @@ def targets(outlook: Outlook, actual: Array) -> Array:
     return np.clip(error, -LARGEST, LARGEST)
 
 
-def fit_correction(kind: str, X: Array, y: Array, n_threads: int) -> Correction:
-    """Fit a correction of one of ``KINDS`` to rows of :func:`inputs` and :func:`targets`."""
-    y = np.ascontiguousarray(y, dtype=np.float32)
-    return Correction(KINDS[kind].fit(X, y, n_threads), y.shape[1])
+def relative_units(outlook: Outlook) -> Array:
+    """Typical change relative to the level of the series, at most one (n_series, n_origins)."""
+    level = np.abs(outlook.forecast[..., 0])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.where(outlook.logs, outlook.unit, outlook.unit / np.maximum(level, outlook.unit))
+    return np.minimum(relative, 1.0)
 
 
-def _fit_trees(X: Array, y: Array, n_threads: int) -> SoftBoostRegressor:
+def row_weights(relative: Array) -> Array:
+    """Weights of training rows (n_rows,) from their relative units.
+
+    Targets are errors in units of the series. Users also look at errors in percent, which are errors in units times
+    the relative unit. Both count, equally at the median row.
+    """
+    if not len(relative):
+        return np.ones(0, dtype=np.float32)
+    weight = np.minimum(1.0 + relative / np.median(relative), HEAVIEST)
+    return np.asarray(weight / weight.mean(), dtype=np.float32)
+
+
+def fit_correction(kind: str, rows: Rows, n_threads: int) -> Correction:
+    """Fit a correction of one of ``KINDS``."""
+    rows = rows._replace(y=np.ascontiguousarray(rows.y, dtype=np.float32))
+    return Correction(KINDS[kind].fit(rows, n_threads), rows.y.shape[1])
+
+
+def _fit_trees(rows: Rows, n_threads: int) -> SoftBoostRegressor:
     """Boosted trees whose size grows with the number of training rows."""
-    n_rows = len(X)
+    n_rows = len(rows.X)
     depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
-    rounds = int(np.clip(40 * np.log10(max(n_rows, 10) / 100), 30, 300))
+    rounds = int(np.clip(30 * (n_rows / 1000) ** 0.4, 30, 300))
     trees = SoftBoostRegressor(
-        n_estimators=rounds, learning_rate=0.1 if n_rows < FEW_ROWS else 0.2, depth=depth,
+        n_estimators=rounds, learning_rate=0.1, depth=depth,
         loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
         random_state=0, n_jobs=n_threads,
     )  # fmt: skip
-    return trees.fit(X, y if y.shape[1] > 1 else y[:, 0])
+    y = rows.y if rows.y.shape[1] > 1 else rows.y[:, 0]
+    return trees.fit(rows.X, y, sample_weight=rows.weight)
 
 
 @dataclass(frozen=True)
@@ -107,18 +159,19 @@ class Ridge:
     BLOCK = 32_768  # rows that are standardised at a time
 
     @classmethod
-    def fit(cls, X: Array, y: Array) -> Ridge:
+    def fit(cls, rows: Rows) -> Ridge:
         """Fit to rows; missing values are replaced by the column mean."""
-        X = np.asarray(X, dtype=np.float64)
+        X, weight = (np.asarray(a, dtype=np.float64) for a in (rows.X, rows.weight))
         known = ~np.isnan(X)
         count = np.maximum(known.sum(axis=0), 1)
         mean = np.where(known, X, 0.0).sum(axis=0) / count
         scale = np.sqrt(np.where(known, (X - mean) ** 2, 0.0).sum(axis=0) / count) + 1e-9
         Z = cls._standardised(X, mean, scale)
-        y = np.clip(np.asarray(y, dtype=np.float64), -cls.LARGEST_TARGET, cls.LARGEST_TARGET)
-        intercept = y.mean(axis=0)
-        gram = Z.T @ Z + cls.PENALTY * np.eye(Z.shape[1])
-        return cls(mean, scale, np.linalg.solve(gram, Z.T @ (y - intercept)), intercept)
+        y = np.clip(np.asarray(rows.y, dtype=np.float64), -cls.LARGEST_TARGET, cls.LARGEST_TARGET)
+        intercept = np.average(y, axis=0, weights=weight)
+        weighted = Z.T * weight
+        gram = weighted @ Z + cls.PENALTY * np.eye(Z.shape[1])
+        return cls(mean, scale, np.linalg.solve(gram, weighted @ (y - intercept)), intercept)
 
     @classmethod
     def _standardised(cls, X: Array, mean: Array, scale: Array) -> Array:
@@ -145,16 +198,16 @@ class Kind:
     Attributes
     ----------
     fit : callable
-        ``(X, y, n_threads) -> model`` with ``predict``.
+        ``(rows, n_threads) -> model`` with ``predict``.
     most_rows : float
         Number of training rows up to which this kind competes.
     """
 
-    fit: Callable[[Array, Array, int], Any]
+    fit: Callable[[Rows, int], Any]
     most_rows: float = np.inf
 
 
 KINDS = {
-    "linear": Kind(lambda X, y, n_threads: Ridge.fit(X, y), most_rows=FEW_ROWS),
+    "linear": Kind(lambda rows, n_threads: Ridge.fit(rows), most_rows=FEW_ROWS),
     "trees": Kind(_fit_trees),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from ._panel import Array
 
@@ -81,9 +82,10 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     """Share of a candidate in the mixture; forecasts have shape (n_series, n_origins, h).
 
     Shares are compared by the mean over series of the logarithm of the error, which is not dominated by series with
-    large errors. The best share on a grid, at most 0.8, is multiplied by ``clip(t - 1, 0, 1)``, where t is the paired t
-    statistic of its gain over series, shrunk for small samples. If there are few series, t is that over blocks of
-    origins, which are not independent, and ``t - 2`` replaces ``t - 1``.
+    large errors. The best share on a grid, at most 0.8, is multiplied by ``clip(z - 1, 0, 1)``. z is the paired t
+    statistic of its gain over series, converted to the normal score with the same probability, because t statistics of
+    two or three observations are often large by chance. If there are few series, the observations are blocks of
+    origins, which are not independent, and ``z - 2`` replaces ``z - 1``.
     """
     candidate = np.where(np.isnan(candidate), current, candidate)
     floor = FLOOR * judged.by_block(judged.unit)
@@ -101,9 +103,9 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     noise = gain.std(ddof=1) / np.sqrt(n)
     if not noise > 0:
         return 0.0
-    t = gain.mean() / noise * np.sqrt((n - 1) / (n + 4))
+    z = stats.norm.isf(stats.t.sf(gain.mean() / noise, n - 1))
     asked = ASKED if len(judged.actual) >= FEW_SERIES else ASKED_OF_FEW
-    return float(min(SHARES[best], MOST) * np.clip(t - asked, 0.0, 1.0))
+    return float(min(SHARES[best], MOST) * np.clip(z - asked, 0.0, 1.0))
 
 
 def own_weights(judged: Judged, forecasts: list[Array], weights: Array) -> Array:

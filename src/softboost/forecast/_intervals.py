@@ -28,6 +28,7 @@ LATEST = 2000  # windows, counted over series, that show whether errors have gro
 LEAST_VALUES = 3  # values from which the changes of a series are known
 LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
 PRIOR_WINDOWS = 0.3  # windows with typical errors that are added to the series' own, so that no scale is zero
+USUAL_ERRORS = 5  # number of errors that their usual size counts for, if a series has few
 WINDOWS_TO_TRUST = 2.0  # windows without overlap at which the series' own errors have half of the weight
 
 
@@ -45,12 +46,15 @@ def check_levels(level: Sequence[float]) -> list[float]:
     return sorted(set(levels))
 
 
-def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
+def conformal_widths(errors: Array, levels: Sequence[float], usual: Array | None = None) -> Array:
     """Half widths that cover a new error at each level, from n exchangeable ones.
 
     With n errors, the k-th smallest absolute error, k = ceil((n + 1) level), covers a new error with at least this
     probability. If k > n, the width is that of Student's t for the root mean square of the errors, but at least the
     largest error. Without errors it is infinite. Widths never decrease with the level, so quantiles do not cross.
+
+    The quantiles of Student's t are very large for one or two errors. If the size of an error is roughly known
+    beforehand (``usual``), it counts as much as five errors in the root mean square and in the degrees of freedom.
 
     Parameters
     ----------
@@ -58,6 +62,8 @@ def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
         NaN are ignored.
     levels : sequence of float
         Percentages in increasing order.
+    usual : ndarray of shape (...), default=None
+        Root mean square that errors usually have; zero or NaN if it is not known.
 
     Returns
     -------
@@ -72,13 +78,15 @@ def conformal_widths(errors: Array, levels: Sequence[float]) -> Array:
     """
     sizes = np.sort(np.abs(errors), axis=0)  # NaN go last
     n = np.sum(~np.isnan(errors), axis=0)
-    rms = np.sqrt(np.nansum(errors**2, axis=0) / np.maximum(n, 1))
+    usual = np.zeros(n.shape) if usual is None else np.where(usual > 0, usual, 0.0)
+    df = np.maximum(n + np.where(usual > 0, USUAL_ERRORS, 0), 1)
+    rms = np.sqrt((np.nansum(errors**2, axis=0) + USUAL_ERRORS * usual**2) / df)
     largest = np.take_along_axis(sizes, np.maximum(n - 1, 0)[None], axis=0)[0]
     widths = []
     for level in levels:
         rank = np.ceil((n + 1) * level / 100 - 1e-9).astype(int)
         chosen = np.take_along_axis(sizes, np.clip(rank - 1, 0, np.maximum(n - 1, 0))[None], axis=0)[0]
-        student = stats.t.ppf(0.5 + level / 200, np.maximum(n, 1)) * rms * np.sqrt(1 + 1 / np.maximum(n, 1))
+        student = stats.t.ppf(0.5 + level / 200, df) * rms * np.sqrt(1 + 1 / df)
         widths.append(np.where(rank > n, np.maximum(largest, student), chosen))
     return np.maximum.accumulate(np.where(n > 0, np.array(widths), np.inf), axis=0)
 
@@ -116,7 +124,8 @@ def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: 
     judging, _ = _blended(errors, scales, typical, floor, overlap)
     n_latest = max(int(np.ceil(overlap)), -(-LATEST // len(errors)))
     scores = errors / judging[:, :, None]
-    widths = [conformal_widths(part.reshape(-1, errors.shape[2]), levels) for part in (scores, scores[:, -n_latest:])]
+    parts = (part.reshape(-1, errors.shape[2]) for part in (scores, scores[:, -n_latest:]))
+    widths = [conformal_widths(part, levels, np.sqrt(np.arange(1, errors.shape[2] + 1))) for part in parts]
     return Pool(np.maximum(*widths), typical, floor)
 
 
@@ -126,7 +135,8 @@ def panel_widths(
     """Half widths for each series and step, which do not decrease with the step.
 
     A series with at least 20 errors at a step uses its own errors. The others use the pooled errors: the width of a
-    series whose scale is one is multiplied by the scale of the series.
+    series whose scale is one is multiplied by the scale of the series. Without pooled errors, a series of few errors
+    also uses the errors of a random walk with its scale.
 
     Parameters
     ----------
@@ -144,7 +154,8 @@ def panel_widths(
     -------
     widths : ndarray of shape (n_levels, n_series, h)
     """
-    widths = conformal_widths(np.moveaxis(errors, 1, 0), levels)
+    random_walk = np.sqrt(np.arange(1, errors.shape[2] + 1))
+    widths = conformal_widths(np.moveaxis(errors, 1, 0), levels, scales[:, None] * random_walk)
     if pool is not None:
         n_own = np.sum(~np.isnan(errors), axis=1) / overlap
         _, final = _blended(errors, scales, pool.typical, pool.floor, overlap)

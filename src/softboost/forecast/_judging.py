@@ -151,10 +151,10 @@ def bank_alone(origins: Origins, name: str) -> Ladder:
 
 def judge_correction(kind: str, trial: Trial) -> None:
     """Fit a correction to earlier origins and let it join with the share that its errors justify."""
-    X, y = trial.origins.rows(trial.origins.first_learned)
-    if not 2 <= len(X) <= KINDS[kind].most_rows:
+    rows = trial.origins.rows(trial.origins.first_learned)
+    if not 2 <= len(rows.X) <= KINDS[kind].most_rows:
         return
-    correction = fit_correction(kind, X, y, trial.plan.smoothing.n_threads)
+    correction = fit_correction(kind, rows, trial.plan.smoothing.n_threads)
     if trial.admit(kind, trial.origins.corrected(correction)):
         trial.judges.corrections[kind] = correction
 

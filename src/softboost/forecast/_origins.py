@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, inputs, targets
+from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, Rows, inputs, relative_units, row_weights, targets
 from ._panel import Array, Future, Panel
 from ._smoothing import Outlook, Smoothing, stride_of
 
@@ -86,7 +86,7 @@ class Origins:
         """Rows after each judged origin (n_series, n_judged)."""
         return self.back[: self.n_series, : self.n_judged]
 
-    def rows(self, first: int) -> tuple[Array, Array]:
+    def rows(self, first: int) -> Rows:
         """Rows to learn a correction from, of the origins from number ``first`` on."""
         assert self.X is not None
         y = targets(self.outlook, self.actual)[:, first:]
@@ -94,7 +94,8 @@ class Origins:
         if len(there) > MAX_ROWS:
             there = there[np.sort(np.random.default_rng(0).choice(len(there), MAX_ROWS, replace=False))]
         series, origin = there.T
-        return self.X[series, first + origin], y[series, origin]
+        relative = relative_units(self.outlook)[:, first:][series, origin]
+        return Rows(self.X[series, first + origin], y[series, origin], row_weights(relative))
 
     def corrected(self, correction: Correction) -> Array:
         """Corrected forecasts at the judged origins."""
