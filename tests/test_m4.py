@@ -122,6 +122,22 @@ def test_command_scores_and_goes_on_where_it_was(data_dir, tmp_path, capsys):
     assert kept == {path: path.stat().st_mtime_ns for path in out.glob("*.npz")}
 
 
+def test_peers_forecast_the_same_sample(data_dir, tmp_path):
+    pytest.importorskip("statsforecast")
+    table = m4.run(["quarterly"], data_dir, tmp_path, held_back=True, peers=4, n_jobs=1)
+    sample = table[table["frequency"] == "quarterly, sample"].set_index("model")
+    assert set(sample.index) == {m4.OURS, m4.SAMPLE, *m4.PEERS}
+    assert (sample["series"] == 4).all()
+    assert sample[m4.SCORES].notna().all(axis=None)
+    part = m4.read("quarterly", data_dir, held_back=True)
+    mine = m4.read("quarterly", data_dir, held_back=True, limit=4, seed=1)
+    for position, y in zip(mine.positions, mine.history, strict=True):
+        assert_allclose(part.history[list(part.positions).index(position)], y)
+    bounds = np.load(m4._path(tmp_path, "quarterly_held_back_all", m4.OURS))["bounds"]
+    expected = Judge(mine.history, mine.actual, 4).score(*bounds[:, mine.positions])
+    assert sample.loc[m4.OURS, "owa"] == pytest.approx(expected.owa)
+
+
 def test_other_data_than_the_competitions_are_refused(data_dir, tmp_path, capsys):
     arguments = ["benchmark", "m4", "--freq", "quarterly", "--data-dir", str(data_dir), "--out", str(tmp_path / "out")]
     assert main(arguments) == 2

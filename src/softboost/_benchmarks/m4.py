@@ -34,7 +34,7 @@ from .m4_scores import Array, Judge
 LEVEL = 95
 SCORES = ["smape", "mase", "owa", "coverage", "msis"]
 PEERS = {"AutoETS": "AutoETS", "dynamic optimised Theta": "DynamicOptimizedTheta"}
-OURS, BANK = "softboost", "softboost, smoothing alone"
+OURS, BANK, SAMPLE = "softboost", "softboost, smoothing alone", "softboost, sample as a panel"
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,12 @@ PUBLISHED: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Part:
-    """Series of one frequency, and what is to be forecast."""
+    """Series of one frequency, what is to be forecast, and their positions in the file."""
 
     frequency: Frequency
     history: list[Array]
     actual: Array
+    positions: Array
 
     def frame(self) -> pd.DataFrame:
         """The histories as a long frame; times are whole numbers, because years before 1678 are no dates of pandas."""
@@ -136,9 +137,10 @@ def read(
         chosen = np.sort(np.random.default_rng(seed).choice(len(series), limit, replace=False))
     h = frequency.h
     if held_back:
-        long = [series[i] for i in chosen if len(series[i]) >= h + 8]
-        return Part(frequency, [y[:-h] for y in long], np.stack([y[-h:] for y in long]))
-    return Part(frequency, [series[i] for i in chosen], np.stack([rest[i][:h] for i in chosen]))
+        chosen = np.array([i for i in chosen if len(series[i]) >= h + 8])
+        mine = [series[i] for i in chosen]
+        return Part(frequency, [y[:-h] for y in mine], np.stack([y[-h:] for y in mine]), chosen)
+    return Part(frequency, [series[i] for i in chosen], np.stack([rest[i][:h] for i in chosen]), chosen)
 
 
 def _m4(name: str, data_dir: Path | None, held_back: bool) -> tuple[list[Array], list[Array]]:
@@ -249,6 +251,13 @@ def run(
         if peers:
             sample = read(name, limit=peers, seed=1, **source)
             rows += _with_peers(out, f"{label}_sample_{peers}", name, sample, n_jobs, verbose)
+            if limit is None:
+                bounds = np.load(_path(out, f"{label}_all", OURS))["bounds"]
+                mine = bounds[:, np.searchsorted(part.positions, sample.positions)]
+                scores = Judge(sample.history, sample.actual, sample.frequency.period).score(*mine)
+                rows.append(
+                    {"frequency": f"{name}, sample", "model": OURS, "series": len(sample.history), **vars(scores)}
+                )
     if len(names) == len(COMPETITIONS[competition]):
         rows += [{"frequency": "all", "model": model, **_total(parts)} for model, parts in totals.items()]
     if not held_back and competition == "m4":
@@ -265,9 +274,9 @@ def run(
 def _with_peers(
     out: Path, label: str, name: str, part: Part, n_jobs: int | None, verbose: bool
 ) -> list[dict[str, Any]]:
-    """Our forecasts and the peers' on the same sample of series, which make a panel of their own."""
+    """Our forecasts of a sample of series, which make a panel of their own, and the peers' forecasts."""
     judge = Judge(part.history, part.actual, part.frequency.period)
-    models: dict[str, Callable[[], tuple[Bounds, str]]] = {OURS: partial(forecast_softboost, part, n_jobs, verbose)}
+    models: dict[str, Callable[[], tuple[Bounds, str]]] = {SAMPLE: partial(forecast_softboost, part, n_jobs, verbose)}
     models.update({peer: partial(forecast_peer, part, peer, n_jobs) for peer in PEERS})
     return [
         {"frequency": f"{name}, sample", "series": len(part.history), **_scored(out, label, model, judge, forecast)}
@@ -278,7 +287,7 @@ def _with_peers(
 def _scored(
     out: Path, label: str, model: str, judge: Judge, forecast: Callable[[], tuple[Bounds, str]]
 ) -> dict[str, Any]:
-    path = out / f"{label}_{model.replace(', ', '_').replace(' ', '_')}.npz"
+    path = _path(out, label, model)
     if not path.exists():
         start, processor = time.perf_counter(), _processor_seconds()
         bounds, choice = forecast()
@@ -289,6 +298,10 @@ def _scored(
     scores = vars(judge.score(*kept["bounds"]))
     per_series = processor / len(judge.actual)
     return {"model": model, **scores, "minutes": minutes, "cpu_s_per_series": per_series, "choice": str(kept["choice"])}
+
+
+def _path(out: Path, label: str, model: str) -> Path:
+    return out / f"{label}_{model.replace(', ', '_').replace(' ', '_')}.npz"
 
 
 def _processor_seconds() -> float:
