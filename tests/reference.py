@@ -380,17 +380,20 @@ def smoothing_season(z, m):
     return max(0.0, 1 - 1 / clarity) * 0.5 * (lasting + recent) if clarity > 0 else np.zeros(m)
 
 
-def autoregression(z, h, step, lags):
-    """Forecasts (h,) by ridge regression of changes over ``step`` values on earlier ones; None for too few of them."""
+def autoregression(z, h, step, lags, penalty=3, centre=0.5):
+    """Forecasts (h,) by ridge regression of changes over ``step`` values on earlier ones; None for too few of them.
+
+    Series without a season have a penalty of 20, and 0.8 of their mean change is continued.
+    """
     z = np.asarray(z, dtype=float)
     changes = z[step:] - z[:-step]
-    centres = [0.5 * changes[: i + 1].sum() / (i + 3) for i in range(len(changes))]
+    centres = [centre * changes[: i + 1].sum() / (i + 3) for i in range(len(changes))]
     if len(changes) < 6:
         return None
-    x = [change - centre for change, centre in zip(changes, centres, strict=True)]
+    x = [change - mean for change, mean in zip(changes, centres, strict=True)]
     rows = np.array([[x[i - lag] if i >= lag else 0.0 for lag in lags] for i in range(len(x))])
-    penalty = 3 * np.mean(np.square(x)) * np.arange(1, len(lags) + 1)
-    slopes = np.linalg.solve(rows.T @ rows + np.diag(penalty), rows.T @ np.array(x))
+    penalties = penalty * np.mean(np.square(x)) * np.arange(1, len(lags) + 1)
+    slopes = np.linalg.solve(rows.T @ rows + np.diag(penalties), rows.T @ np.array(x))
     values = list(z)
     for _ in range(h):
         x.append(sum(slope * x[-lag] for slope, lag in zip(slopes, lags, strict=True) if lag <= len(x)))

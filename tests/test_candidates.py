@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import softboost
 from softboost.forecast import Forecaster, _judging
 from softboost.forecast import _candidates as candidates
 from softboost.forecast._correction import (
@@ -38,7 +39,7 @@ def test_names_of_candidates_and_members_are_distinct() -> None:
     members = [member for row in candidates.CANDIDATES for member in row.members]
     assert len(set(members)) == len(members)
     assert [candidates.label(member) for member in members].count("correction (trees)") == 1
-    assert [row.name for row in candidates.CANDIDATES if row.judge is None] == [candidates.BANK]
+    assert members[:2] == [candidates.BANK, candidates.LAST]
 
 
 def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +53,7 @@ def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) ->
             return np.tile(self.value, (len(X), 1))
 
     monkeypatch.setitem(KINDS, "median", Kind(lambda rows, n_threads: Median(rows.y)))
-    rows = [replace(row, kinds=["median"]) if row.kinds else row for row in candidates.CANDIDATES]
+    rows = [replace(row, kinds=["median"]) if row.kinds is KINDS else row for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     rng = np.random.default_rng(0)
     shock = (rng.random((20, 60)) < 0.2) * 5.0
@@ -66,15 +67,12 @@ def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_candidate_that_needs_more_series_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = []
-    rows = [
-        row if row.judge is None else replace(row, judge=lambda member, trial: judged.append(member))
-        for row in candidates.CANDIDATES
-    ]
+    rows = [replace(row, judge=lambda member, trial: judged.append(member)) for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     Forecaster("MS", h=3).fit(walks(1, 40))
-    assert judged == ["linear", "trees", "local"]
+    assert judged == ["linear", "trees", "local", "last value"]
     Forecaster("MS", h=3).fit(walks(2, 40))
-    assert judged == ["linear", "trees", "local", "linear", "trees", "local", "global"]
+    assert judged[4:] == ["linear", "trees", "local", "global", "last value"]
 
 
 def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +116,31 @@ def test_blocks_of_one_series_count_for_less_than_series() -> None:
     ]
     assert shares[0] == 0.0
     assert shares[1] > 0.1
+
+
+def random_walks(n_series: int, n_rows: int) -> list[np.ndarray]:
+    """Positive series with independent changes, which no forecast beats the last value on."""
+    return list(100 + np.random.default_rng(0).standard_t(3, size=(n_series, n_rows)).cumsum(axis=1))
+
+
+def test_the_last_value_joins_on_random_walks_only(tmp_path: Path) -> None:
+    """It is a part of the smoothing candidate, takes part in intervals and one-pass forecasts, and is saved."""
+    model = Forecaster("MS", h=6, season_length=1, candidates=["smoothing"])
+    walking = frame(random_walks(60, 80))
+    model.fit(walking)
+    assert model.fitted_.members == ("smoothing", "last value")
+    assert model.choice_.weights == {"smoothing": pytest.approx(1.0)}
+    assert model.choice_.errors["smoothing (last value)"] == pytest.approx(1.0)
+    share = model.fitted_.weights[:, 1]
+    bank = Smoothing(()).outlook(model.frame_.panel, 6).forecast[:, 0]
+    last = model.frame_.panel.y[model.frame_.panel.indptr[1:] - 1]
+    expected = (1 - share[:, None]) * bank + share[:, None] * last[:, None]
+    forecast = model.predict(level=[80])
+    assert_allclose(forecast["SoftBoostRegressor"].to_numpy().reshape(-1, 6), expected)
+    assert model.forecast(walking, level=[80]).equals(forecast)
+    model.save(tmp_path / "walks.softboost")
+    assert softboost.load(tmp_path / "walks.softboost").predict(level=[80]).equals(forecast)
+    assert Forecaster("MS", h=3, candidates=["smoothing"]).fit(walks(20, 60)).fitted_.members == ("smoothing",)
 
 
 def test_gains_in_two_blocks_may_be_chance() -> None:

@@ -10,8 +10,14 @@ namespace softboost {
 namespace SB_ISA {
 namespace smoothing {
 
-// x[i] = z[i] - z[i - step] - c[i] is regressed on its own past values at some lags by ridge regression. c[i] is half
-// the mean change so far. Far lags are penalised more. Values before the first one count as zero, so that a short
+// Settings of an autoregression: ridge penalty of the first lag, in rows of the target, and part of the mean change
+// that is continued.
+struct Ridge {
+  double penalty, centre;
+};
+
+// x[i] = z[i] - z[i - step] - c[i] is regressed on its own past values at some lags by ridge regression. c[i] is a part
+// of the mean change so far. Far lags are penalised more. Values before the first one count as zero, so that a short
 // series has as many rows as it has changes. Forecasts are recursive. A missing value counts as no change, and no row
 // has it as its target.
 class Autoregression {
@@ -20,9 +26,10 @@ class Autoregression {
   std::vector<double> forecast;  // (h,)
   bool fitted = false;
 
-  void start(int64_t difference, const std::vector<int64_t>& lags) {
+  void start(int64_t difference, const std::vector<int64_t>& lags, Ridge ridge) {
     step = difference;
     lags_ = lags;
+    ridge_ = ridge;
     n_ = first_ = count_ = 0;
     sum_ = squares_ = 0;
     low_ = high_ = 0;
@@ -47,7 +54,8 @@ class Autoregression {
     const auto p = static_cast<int64_t>(lags_.size());
     const double variance = squares_ / static_cast<double>(count_);
     penalised_ = gram_;
-    for (int64_t k = 0; k < p; ++k) penalised_[k * p + k] += kPenalty * variance * static_cast<double>(1 + k) + 1e-300;
+    for (int64_t k = 0; k < p; ++k)
+      penalised_[k * p + k] += ridge_.penalty * variance * static_cast<double>(1 + k) + 1e-300;
     factor_.compute(penalised_.data(), p, 0.0);
     coefficients_.resize(p);
     factor_.solve(cross_.data(), coefficients_.data());
@@ -71,14 +79,15 @@ class Autoregression {
 
  private:
   static constexpr int64_t kLeastRows = 6;
-  static constexpr double kPenalty = 3, kCentre = 0.5, kFarthestRange = 1;
+  static constexpr double kFarthestRange = 1;
+  Ridge ridge_{};
   std::vector<int64_t> lags_;
   std::vector<double> z_, x_, gram_, cross_, row_, penalised_, coefficients_;
   Cholesky factor_;
   int64_t n_ = 0, first_ = 0, count_ = 0;
   double sum_ = 0, squares_ = 0, low_ = 0, high_ = 0;
 
-  double centre() const { return kCentre * sum_ / static_cast<double>(std::max<int64_t>(count_, 1) + 2); }
+  double centre() const { return ridge_.centre * sum_ / static_cast<double>(std::max<int64_t>(count_, 1) + 2); }
 
   void add(double value) {
     const bool known = !std::isnan(value);

@@ -31,8 +31,8 @@ constexpr double kLeastKnown = 8;                                 // weights are
 constexpr int kCycles = 3;                                        // last cycles of the recent season
 constexpr double kViewPower = 4;                                  // of the relative error that weighs a view
 constexpr double kLogPrior = 2;                                   // of logarithms against levels
-constexpr double kLagPrior = 0.5;                                 // of autoregressions where there is no season
 constexpr int64_t kLags = 6, kMostLags = 26;                      // of an autoregression without and with a season
+constexpr Ridge kSeasonalRidge{3, 0.5}, kPlainRidge{20, 0.8};     // with and without a season
 constexpr double kFarthest = 1.5;                                 // of the largest change seen over as many steps
 constexpr double kLeastUnit = 1e-3;
 constexpr int64_t kLeastWidth = 200;  // values before an origin that are looked at, or more where seasons are long
@@ -369,7 +369,7 @@ class SeriesBank {
       view.lags = v % n_half > seasons_.size();
       const int64_t length = s == 0 ? 1 : seasons_[s - 1];
       if (view.lags)
-        view.autoregression.start(length, lags);
+        view.autoregression.start(length, lags, seasons_.empty() ? kPlainRidge : kSeasonalRidge);
       else
         view.season.start(length);
     }
@@ -456,8 +456,7 @@ class SeriesBank {
     for (const double e : error) least = std::min(least, e);
     for (size_t v = 0; v < views_.size(); ++v) {
       const double relative = n_steps ? (least + 1e-6) / (error[v] + 1e-6) : 1.0;
-      const double prior = (views_[v].log ? kLogPrior : 1.0) * (views_[v].lags && seasons_.empty() ? kLagPrior : 1.0);
-      views_[v].weight = prior * std::pow(relative, kViewPower);
+      views_[v].weight = (views_[v].log ? kLogPrior : 1.0) * std::pow(relative, kViewPower);
       total += views_[v].weight;
     }
     for (View& view : views_) view.weight /= total;

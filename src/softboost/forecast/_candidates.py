@@ -10,9 +10,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ._correction import KINDS
-from ._judging import Trial, judge_correction, judge_regression
+from ._judging import Trial, judge_correction, judge_last_value, judge_regression
 
-__all__ = ["BANK", "CANDIDATES", "REGRESSIONS", "Candidate", "label", "rows_of"]
+__all__ = ["BANK", "CANDIDATES", "LAST", "REGRESSIONS", "Candidate", "label", "rows_of"]
+
+BANK = "smoothing"  # the member that every combination starts with
+LAST = "last value"
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,8 @@ class Candidate:
         Name in ``candidates`` and ``choice_``.
     about : str
         Explanation in one line.
-    judge : callable or None
-        Judges a member at past origins and lets it join: ``(member, trial) -> None``. None for the bank, which every
-        combination starts with.
+    judge : callable
+        Judges a member at past origins and lets it join: ``(member, trial) -> None``.
     kinds : collection of str
         Kinds of the candidate, each of which is a member with a weight of its own. Empty: the candidate is the member.
     least_series : int
@@ -40,21 +42,28 @@ class Candidate:
 
     name: str
     about: str
-    judge: Callable[[str, Trial], None] | None
+    judge: Callable[[str, Trial], None]
     kinds: Collection[str] = ()
     least_series: int = 1
     reads_bank: bool = False
     regression: bool = False
 
     @property
+    def judged(self) -> tuple[str, ...]:
+        """Names of the members that are judged."""
+        return tuple(self.kinds) or (self.name,)
+
+    @property
     def members(self) -> dict[str, str]:
         """Names of the members in the weights, and their labels in tables."""
-        return {kind: f"{self.name} ({kind})" for kind in self.kinds} or {self.name: self.name}
+        bank = {BANK: BANK} if self.name == BANK else {}
+        return bank | {member: f"{self.name} ({member})" if self.kinds else self.name for member in self.judged}
 
 
 CANDIDATES = (
     Candidate(
-        "smoothing", "bank of exponential smoothers and autoregressions, weighted by their errors on the series", None
+        BANK, "bank of exponential smoothers and autoregressions, weighted by their errors on the series",
+        judge_last_value, (LAST,),
     ),
     Candidate(
         "correction", "model of the errors of the bank, fitted to all series", judge_correction, KINDS,
@@ -66,7 +75,6 @@ CANDIDATES = (
     ),
 )  # fmt: skip
 
-BANK = next(row.name for row in CANDIDATES if row.judge is None)
 REGRESSIONS = tuple(row.name for row in CANDIDATES if row.regression)
 
 

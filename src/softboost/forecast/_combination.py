@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ._candidates import BANK, label, rows_of
+from ._candidates import BANK, LAST, label, rows_of
 from ._correction import Correction, fit_correction, inputs
 from ._evidence import own_weights, relative_error
 from ._fitted import Fitted, without_logarithm
 from ._intervals import borrowed_scales, usual_changes
 from ._judging import Judges, Ladder, Plan, Trial, bank_alone, forecast_everyone
-from ._origins import LEAST_BEFORE, Judging, Origins, ahead
+from ._origins import LEAST_BEFORE, Judging, Origins, ahead, last_known
 from ._panel import Array, Future, Panel
 from ._rolling import Scores, never_negative, typical_sizes
 from ._smoothing import Smoothing, stride_of, width_of
@@ -128,6 +128,9 @@ class Combination:
                 fitted = self.regressions[member]
                 left_out = fitted.short[series] | without_logarithm(fitted.settings, panel)
                 out.append(np.where(left_out[:, None], np.nan, fitted.predict(panel, series, future)))
+            elif member == LAST:
+                value = last_known(panel, np.zeros((panel.n_series, 1), dtype=np.int64))
+                out.append(np.repeat(value, steps, axis=1))
             else:
                 out.append(outlook.forecast[:, 0, :steps])
         nonnegative = panel.minimum(width_of(self.h, self.smoothing.seasons)) >= 0
@@ -242,10 +245,11 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     origins = _origins(plan, panel)
     ladder = bank_alone(origins, BANK)
     trial = Trial(plan, panel, origins, ladder, Judges(origins.judging))
-    for row in rows_of(plan.candidates):
-        if row.judge is not None and panel.n_series >= row.least_series:
-            for member, name in row.members.items():
-                progress(f"judging {name}")
+    # the last value of the smoothing row comes last: it competes with all that the others have reached
+    for row in sorted(rows_of(plan.candidates), key=lambda row: row.name == BANK):
+        if panel.n_series >= row.least_series:
+            for member in row.judged:
+                progress(f"judging {label(member)}")
                 row.judge(member, trial)
     corrections: dict[str, Correction] = {}
     for kind in trial.judges.corrections:
@@ -254,7 +258,7 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
     combined = np.asarray(sum(own[:, c, None, None] * f for c, f in enumerate(ladder.forecasts)))
     ratio = _ratio(ladder.judged.actual, combined, ladder.forecasts[0])
-    choice = _choice(plan, ladder, own, combined, _naive(panel, origins))
+    choice = _choice(plan, ladder, own, combined, origins.last_value())
     combination = Combination(
         plan.smoothing,
         plan.h,
@@ -287,6 +291,8 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
     for member, share in judges.shares.items():
         if member in judges.corrections:
             forecast = origins.corrected(judges.corrections[member])
+        elif member == LAST:
+            forecast = origins.last_value()
         else:
             nobody = np.full(panel.n_series, -1)
             before = panel.cut(origins.judged_back[:, -1])
@@ -298,14 +304,6 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
         ladder.join(member, forecast, share)
     own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
     return replace(combination, regressions=regressions, weights=own)
-
-
-def _naive(panel: Panel, origins: Origins) -> Array:
-    """The last known value at every evaluated origin, for all steps."""
-    known = np.where(np.isnan(panel.y), -1, np.arange(len(panel.y)))
-    last = np.maximum.accumulate(known)[np.maximum(panel.indptr[1:, None] - origins.judged_back - 1, 0)]
-    value = np.where(last >= panel.indptr[:-1, None], panel.y[np.maximum(last, 0)], np.nan)
-    return np.repeat(value[..., None], origins.h, axis=2)
 
 
 def _ratio(actual: Array, combined: Array, bank: Array) -> Array:

@@ -23,6 +23,7 @@ __all__ = [
     "bank_alone",
     "forecast_everyone",
     "judge_correction",
+    "judge_last_value",
     "judge_regression",
 ]
 
@@ -147,6 +148,11 @@ def bank_alone(origins: Origins, name: str) -> Ladder:
     bank = origins.judged(origins.outlook.forecast)
     judged = Judged(origins.judged(origins.actual), origins.judged(_unit_of_y(origins.outlook)), origins.per_block)
     return Ladder(judged, [name], [bank], np.ones(1))
+
+
+def judge_last_value(member: str, trial: Trial) -> None:
+    """Let the last value join if the panel is close to random walks, on which the bank may be no better."""
+    trial.admit(member, trial.origins.last_value())
 
 
 def judge_correction(kind: str, trial: Trial) -> None:

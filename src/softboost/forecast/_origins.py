@@ -10,7 +10,7 @@ from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, Rows, inputs, relati
 from ._panel import Array, Future, Panel
 from ._smoothing import Outlook, Smoothing, stride_of
 
-__all__ = ["LEAST_BEFORE", "Judging", "Origins", "ahead"]
+__all__ = ["LEAST_BEFORE", "Judging", "Origins", "ahead", "last_known"]
 
 N_BLOCKS = 2  # evaluated horizons, with origins a quarter of a horizon apart; more if there are few series
 MANY_BLOCKS = 10  # minimum number of evaluated horizons over all series
@@ -103,6 +103,18 @@ class Origins:
         mine = slice(0, self.n_series), slice(0, self.n_judged)
         outlook = Outlook(*(getattr(self.outlook, name)[mine] for name in Outlook.__dataclass_fields__))
         return self.judged(correction.corrected(outlook, self.X[mine]))
+
+    def last_value(self) -> Array:
+        """The last known value at every judged origin, for all steps."""
+        mine = self.panel.take(np.arange(self.n_series))
+        return self.judged(np.repeat(last_known(mine, self.judged_back)[..., None], self.h, axis=2))
+
+
+def last_known(panel: Panel, back: Array) -> Array:
+    """The last known value before every origin (n_series, n_origins); NaN without any."""
+    known = np.where(np.isnan(panel.y), -1, np.arange(len(panel.y)))
+    last = np.maximum.accumulate(known)[np.maximum(panel.indptr[1:, None] - back - 1, 0)]
+    return np.where(last >= panel.indptr[:-1, None], panel.y[np.maximum(last, 0)], np.nan)
 
 
 def ahead(panel: Panel, back: Array, h: int) -> tuple[Array, Future]:
