@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from softboost.forecast import Forecaster
@@ -104,7 +105,7 @@ class Part:
     frequency: Frequency
     history: list[Array]
     actual: Array
-    positions: Array
+    positions: NDArray[np.int64]
 
     def frame(self) -> pd.DataFrame:
         """The histories as a long frame; times are whole numbers, because years before 1678 are no dates of pandas."""
