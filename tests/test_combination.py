@@ -217,6 +217,33 @@ def test_constant_intermittent_and_stepped_series_get_sensible_answers():
     assert np.all(centre <= high)
 
 
+@pytest.mark.parametrize("wild", [1e9, -1e9, 1e5])
+@pytest.mark.parametrize("place", [5, 40, 58])
+def test_a_wild_cell_does_not_ruin_forecasts_or_intervals(wild, place):
+    for n_series in (1, 4):
+        df = walks(n_series, 60)
+        first = df["unique_id"] == "s0"
+        spoiled = df.assign(y=df["y"].where(~(first & (df.groupby("unique_id").cumcount() == place)), wild))
+        clean, other = (Forecaster("MS", h=6).fit(data).predict(level=[90]) for data in (df, spoiled))
+        spread = df.loc[first, "y"].std()
+        assert np.abs(clean.iloc[:, 2] - other.iloc[:, 2]).max() < 0.5 * spread
+        assert (other.iloc[:, 4] - other.iloc[:, 3]).max() < 3 * (clean.iloc[:, 4] - clean.iloc[:, 3]).max()
+
+
+def test_only_isolated_values_are_wild():
+    rng = np.random.default_rng(0)
+    calm = rng.normal(size=100)
+    shifted, spiky, growing = calm + 1000 * (np.arange(100) >= 90), calm.copy(), np.exp(0.2 * np.arange(100))
+    spiky[::12] = 1000.0
+    last, demand = calm.copy(), np.zeros(100)
+    last[-1], demand[40] = 1000.0, 5.0
+    twice = calm.copy()
+    twice[[20, 70]] = 1000.0, -500.0
+    parts = [calm, shifted, spiky, growing, last, demand, twice]
+    panel = Forecaster("MS", candidates=BANK).fit(frame(parts)).frame_.panel
+    assert_array_equal(np.flatnonzero(np.isnan(panel.without_outliers().y)), 600 + np.array([20, 70]))
+
+
 def test_positive_series_stay_positive_and_growing_seasons_grow():
     t = np.arange(72)
     growing = np.exp(2 + 0.03 * t) * (1 + 0.3 * np.sin(2 * np.pi * t / 12))

@@ -211,7 +211,8 @@ def test_a_usual_size_of_errors_counts_where_errors_are_few():
     one = np.array([[1.0]])
     alone, told = conformal_widths(one, [95])[0, 0], conformal_widths(one, [95], np.array([1.0]))[0, 0]
     assert alone == pytest.approx(12.706 * np.sqrt(2), rel=1e-3)
-    assert told == pytest.approx(2.447 * np.sqrt(7 / 6), rel=1e-3)
+    assert told == pytest.approx(2.571 * np.sqrt(6 / 5), rel=1e-3)
     assert conformal_widths(one, [95], np.array([np.nan]))[0, 0] == alone
-    many = np.random.default_rng(0).normal(size=(40, 3))
-    assert_array_equal(conformal_widths(many, [80, 95]), conformal_widths(many, [80, 95], np.full(3, 9.0)))
+    for n in (5, 40):
+        many = np.random.default_rng(0).normal(size=(n, 3))
+        assert_array_equal(conformal_widths(many, [80, 95]), conformal_widths(many, [80, 95], np.full(3, 9.0)))

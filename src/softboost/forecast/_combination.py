@@ -116,6 +116,7 @@ class Combination:
         A shorter horizon than the fitted one gives its first steps. Corrections read the columns of the fitted one.
         Series whose recent values are not negative get no negative forecasts.
         """
+        panel = panel.without_outliers()
         steps = future.times.shape[1]
         fitted_h = self.smoothing.outlook(panel, self.h, columns=bool(self.corrections))
         outlook = fitted_h if steps <= self.h else self.smoothing.outlook(panel, steps)
@@ -138,6 +139,7 @@ class Combination:
 
     def learn(self, panel: Panel, n_new: Array) -> None:
         """Update the regressions with the last ``n_new`` rows; the bank always uses all rows."""
+        panel = panel.without_outliers()
         for fitted in self.regressions.values():
             fitted.learn(panel, n_new)
 
@@ -147,7 +149,7 @@ class Combination:
 
     def grow(self, panel: Panel, old: Array) -> Combination:
         """The combination for a panel with more rows and possibly more series; ``old[i]`` is -1 for a new one."""
-        known = (old >= 0)[:, None]
+        known, panel = (old >= 0)[:, None], panel.without_outliers()
         return replace(
             self,
             regressions={scope: fitted.grow(panel, old) for scope, fitted in self.regressions.items()},
@@ -160,7 +162,7 @@ class Combination:
         A series of one or two values has said nothing about its changes, and gets the typical size of the others'; NaN
         where there are none. ``of_all`` are the scores of the panel that this one is a part of.
         """
-        stride = stride_of(h)
+        panel, stride = panel.without_outliers(), stride_of(h)
         room = int(np.max(panel.sizes) - h - LEAST_BEFORE) // stride
         n_origins = max(1, min(FEW_WINDOWS if panel.n_series > MANY_SERIES else WINDOWS, room))
         n_origins = n_origins if of_all is None else of_all.errors.shape[1]
@@ -242,6 +244,7 @@ def combine(plan: Plan, panel: Panel, progress: Progress = lambda text: None) ->
 def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> tuple[Combination, Judges]:
     """A combination, and what :func:`extend` needs to weight further series."""
     progress(BANK)
+    panel = panel.without_outliers()
     origins = _origins(plan, panel)
     ladder = bank_alone(origins, BANK)
     trial = Trial(plan, panel, origins, ladder, Judges(origins.judging))
@@ -285,6 +288,7 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
     """
     if not judges.shares:  # the bank alone needs no weights
         return replace(combination, weights=np.ones((panel.n_series, 1)))
+    panel = panel.without_outliers()
     origins = _origins(plan, panel, judges.judging)
     ladder = bank_alone(origins, BANK)
     regressions = {}

@@ -28,7 +28,7 @@ LATEST = 2000  # windows, counted over series, that show whether errors have gro
 LEAST_VALUES = 3  # values from which the changes of a series are known
 LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
 PRIOR_WINDOWS = 0.3  # windows with typical errors that are added to the series' own, so that no scale is zero
-USUAL_ERRORS = 5  # number of errors that their usual size counts for, if a series has few
+ENOUGH_FOR_STUDENT = 5  # number of errors that fewer ones are filled up to, with errors of the usual size
 WINDOWS_TO_TRUST = 2.0  # windows without overlap at which the series' own errors have half of the weight
 
 
@@ -54,7 +54,7 @@ def conformal_widths(errors: Array, levels: Sequence[float], usual: Array | None
     largest error. Without errors it is infinite. Widths never decrease with the level, so quantiles do not cross.
 
     The quantiles of Student's t are very large for one or two errors. If the size of an error is roughly known
-    beforehand (``usual``), it counts as much as five errors in the root mean square and in the degrees of freedom.
+    beforehand (``usual``), fewer than five errors are filled up to five with errors of this size.
 
     Parameters
     ----------
@@ -79,8 +79,9 @@ def conformal_widths(errors: Array, levels: Sequence[float], usual: Array | None
     sizes = np.sort(np.abs(errors), axis=0)  # NaN go last
     n = np.sum(~np.isnan(errors), axis=0)
     usual = np.zeros(n.shape) if usual is None else np.where(usual > 0, usual, 0.0)
-    df = np.maximum(n + np.where(usual > 0, USUAL_ERRORS, 0), 1)
-    rms = np.sqrt((np.nansum(errors**2, axis=0) + USUAL_ERRORS * usual**2) / df)
+    n_usual = np.where(usual > 0, np.maximum(ENOUGH_FOR_STUDENT - n, 0), 0)
+    df = np.maximum(n + n_usual, 1)
+    rms = np.sqrt((np.nansum(errors**2, axis=0) + n_usual * usual**2) / df)
     largest = np.take_along_axis(sizes, np.maximum(n - 1, 0)[None], axis=0)[0]
     widths = []
     for level in levels:

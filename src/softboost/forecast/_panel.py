@@ -15,6 +15,10 @@ __all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "ranges"]
 
 Array = NDArray[Any]
 
+WILD = 10.0  # distances from the median of wild values, relative to those of all others
+WILD_PART = 0.02  # largest part of the values that are wild
+LEAST_FOR_WILD = 8  # known values from which wild ones are recognised
+
 
 def grouped(values: Array, indptr: Array) -> Any:
     """Concatenated values as input of the coreforecast kernels."""
@@ -102,6 +106,16 @@ class Panel:
             y[start:stop] = _filled(y[start:stop], self.gaps)
         return y
 
+    def without_outliers(self) -> Panel:
+        """The panel with wild values marked as missing; this one if there are none."""
+        wild = [start + _wild(self.y[start:stop]) for start, stop in pairwise(self.indptr)]
+        rows = np.concatenate(wild) if wild else np.zeros(0, dtype=np.int64)
+        if not len(rows):
+            return self
+        y = self.y.copy()
+        y[rows] = np.nan
+        return replace(self, y=y)
+
     def _rows(self, rows: Array, sizes: Array) -> Panel:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         return replace(self, y=self.y[rows], indptr=indptr, times=self.times[rows], exog=self.exog[rows])
@@ -149,6 +163,25 @@ class Panel:
         """Number of rows of each series after a moment."""
         later = self.times > moment
         return np.add.reduceat(later, self.indptr[:-1]) if len(later) else np.zeros(self.n_series, dtype=np.int64)
+
+
+def _wild(y: Array) -> Array:
+    """Indices of at most two percent of the values, many times farther from the median than all others.
+
+    After a level shift, or in a series of many spikes, other values are as far. The last value is never wild: a level
+    shift may begin there.
+    """
+    known = np.flatnonzero(~np.isnan(y))
+    if len(known) < LEAST_FOR_WILD:
+        return known[:0]
+    values = y[known]
+    away = np.abs(values - np.median(values))
+    n_most = max(1, int(WILD_PART * len(known)))
+    order = np.argpartition(-away, n_most)[: n_most + 1]
+    order = order[np.argsort(-away[order])]
+    gaps = np.flatnonzero((away[order[:-1]] > WILD * away[order[1:]]) & (away[order[1:]] > 0))
+    wild = order[: gaps[-1] + 1] if len(gaps) else order[:0]
+    return known[:0] if len(known) - 1 in wild else known[wild]
 
 
 def _filled(y: Array, how: str) -> Array:
