@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -141,6 +142,23 @@ def test_the_last_value_joins_on_random_walks_only(tmp_path: Path) -> None:
     model.save(tmp_path / "walks.softboost")
     assert softboost.load(tmp_path / "walks.softboost").predict(level=[80]).equals(forecast)
     assert Forecaster("MS", h=3, candidates=["smoothing"]).fit(walks(20, 60)).fitted_.members == ("smoothing",)
+
+
+def test_the_last_value_does_not_join_far_from_random_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of the other sign would reduce those of the mixture, but are three times as large."""
+    size = np.random.default_rng(0).uniform(0.5, 1.5, size=(20, 4, 3))
+    judged = Judged(np.zeros_like(size), np.ones((20, 4)), 1)
+
+    def members() -> list[str]:
+        ladder = _judging.Ladder(judged, ["smoothing"], [size], np.ones(1))
+        origins = SimpleNamespace(last_value=lambda: -3 * size)
+        trial = _judging.Trial(None, None, origins, ladder, _judging.Judges(None))  # type: ignore[arg-type]
+        _judging.judge_last_value("last value", trial)
+        return ladder.members
+
+    assert members() == ["smoothing"]
+    monkeypatch.setattr(_judging, "NEAR_RANDOM_WALKS", 0.0)
+    assert members() == ["smoothing", "last value"]
 
 
 def test_gains_in_two_blocks_may_be_chance() -> None:

@@ -30,6 +30,7 @@ __all__ = [
 SAMPLE = 12, 64  # number of series on which an expensive candidate is first evaluated, at least and at most
 MAX_POOLED_ROWS = 60_000  # approximate number of training rows of a global regression
 EARNS = 0.01  # required gain of an expensive candidate, for each power of ten of the number of series
+NEAR_RANDOM_WALKS = 0.97  # error relative to that of the last value, above which series are close to random walks
 KEEPS = 0.2  # part of its rows that an evaluated regression may not have seen without a refit
 
 FitRegression = Callable[[str, Any, Panel, int], Fitted]
@@ -151,8 +152,10 @@ def bank_alone(origins: Origins, name: str) -> Ladder:
 
 
 def judge_last_value(member: str, trial: Trial) -> None:
-    """Let the last value join if the panel is close to random walks, on which the bank may be no better."""
-    trial.admit(member, trial.origins.last_value())
+    """Let the last value join if the panel is close to random walks, where the mixture is hardly better."""
+    ladder, last = trial.ladder, trial.origins.last_value()
+    if relative_error(ladder.judged, ladder.current, last) > NEAR_RANDOM_WALKS:
+        trial.admit(member, last)
 
 
 def judge_correction(kind: str, trial: Trial) -> None:
