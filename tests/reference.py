@@ -399,3 +399,40 @@ def autoregression(z, h, step, lags, penalty=3, centre=0.5):
         x.append(sum(slope * x[-lag] for slope, lag in zip(slopes, lags, strict=True) if lag <= len(x)))
         values.append(np.clip(values[-step] + centres[-1] + x[-1], z[-1] - np.ptp(z), z[-1] + np.ptp(z)))
     return np.array(values[len(z) :])
+
+
+def _mixed(state):
+    """The random number of splitmix64 for a state."""
+    mask = 2**64 - 1
+    z = (state + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+def grow_forest(columns, target, weight, n_trees):
+    """Trees as nested tuples: (column, threshold, left, right), or the mean targets of a leaf divided by n_trees."""
+
+    def grow(rows, state):
+        t, w = target[:, rows], weight[rows]
+        mean = (t * w).sum(axis=1) / w.sum()
+        best, best_gain = None, 0.0
+        if np.any(t != t[:, :1]):
+            for j, x in enumerate(columns[:, rows]):
+                low, high = x.min(), x.max()
+                u = (_mixed((state + j) % 2**64) >> 11) / 2.0**53
+                threshold = low + u * (high - low)
+                left = x <= (threshold if threshold < high else low)
+                if left.all():
+                    continue
+                sums = ((t - mean[:, None]) * w)[:, left].sum(axis=1)
+                gain = (sums**2).sum() * (1 / w[left].sum() + 1 / w[~left].sum())
+                if gain > best_gain * (1 + 1e-9):
+                    best, best_gain = (j, threshold, left), gain
+        if best is None:
+            return tuple(mean / n_trees)
+        j, threshold, left = best
+        below, above = (_mixed((2 * state + side) % 2**64) for side in (0, 1))
+        return j, threshold, grow(rows[left], below), grow(rows[~left], above)
+
+    return [grow(np.arange(columns.shape[1]), _mixed(k)) for k in range(n_trees)]

@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   softboost::bind_settings(m);          // MAX_DEPTH, GreedySettings, JointSettings, TransformKind
   softboost::bind_soft_tree(m);         // leaf_probabilities, tree_output, tree_gradients
   softboost::bind_fit(m);               // bin_columns, fit_greedy, boost_greedy, fit_joint
+  softboost::bind_forest(m);            // grow_forest, hard_tree_output
   softboost::bind_linear(m);            // moments, linear_outputs
   softboost::bind_ensemble(m);          // Ensemble32, Ensemble64
   softboost::bind_many(m);              // ridge_each, boost_each, Ensembles, predict_many

@@ -92,6 +92,7 @@ void run_interruptibly(Kernel kernel) {
 void bind_settings(nb::module_& m);
 void bind_soft_tree(nb::module_& m);
 void bind_fit(nb::module_& m);
+void bind_forest(nb::module_& m);
 void bind_linear(nb::module_& m);
 void bind_many(nb::module_& m);
 void bind_ensemble(nb::module_& m);

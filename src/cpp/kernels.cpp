@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "forest.hpp"
 #include "greedy.hpp"
 #include "joint.hpp"
 #include "linear.hpp"
@@ -136,7 +137,8 @@ constexpr Kernels<T> kernels() {
           &call_fit_greedy<T>,    &call_boost_greedy<T>, &call_negative_gradient<T>, &call_refit_leaves<T>,
           &call_fit_joint<T>,     &call_boost_joint<T>,  &call_joint_outputs<T>,     &predict<T>,
           &predict_each<T>,       &column_effects<T>,    &weighted_means<T>,         &moments<T>,
-          &linear_outputs<T>,     &recurrent_states<T>,  &recurrent_gradients<T>};
+          &linear_outputs<T>,     &recurrent_states<T>,  &recurrent_gradients<T>,    &grow_forest<T>,
+          &hard_tree_output<T>};
 }
 
 }  // namespace

@@ -89,6 +89,21 @@ struct RecurrentLayer {
   const T* bias;           // (n_gates * n_hidden,)
 };
 
+// Binary trees with thresholds whose outputs are summed. A leaf is its own left and right child.
+struct HardTreeArrays {
+  std::vector<int32_t> feature, left, right, roots;
+  std::vector<double> threshold;
+  std::vector<double> values;  // (n_nodes, n_outputs), zero at inner nodes
+};
+
+// The same as pointers, for prediction.
+struct HardTreeView {
+  int64_t n_trees, n_outputs;
+  bool single;  // z is rounded to single precision before it is compared
+  const int32_t *feature, *left, *right, *roots;
+  const double *threshold, *values;
+};
+
 constexpr int kMaxDepth = 10;
 constexpr int64_t kMaxBins = 256;
 constexpr int64_t kMaxSorted = 1024;  // splits are searched in sorted rows up to this number, beyond in histograms

@@ -30,6 +30,8 @@ __all__ = [
     "fit_greedy",
     "fit_joint",
     "greedy_settings",
+    "grow_forest",
+    "hard_tree_output",
     "instruction_set",
     "instruction_sets",
     "joint_outputs",
@@ -263,6 +265,43 @@ def boost_greedy(
         "gate_bias": gate_bias,
         "leaf": leaf,
     }
+
+
+def grow_forest(
+    columns: Array, target: Array, weight: Array | None, n_trees: int, n_threads: int = 1
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Grow extremely randomised trees on ``columns`` (n_columns, n_samples) and return their mean.
+
+    Returns feature, threshold, left, right, values (n_nodes, n_outputs) and roots (n_trees,), as in
+    :class:`softboost._boost.hard_trees.HardTree`.
+    """
+    _check_samples(columns, target, weight)
+    if not columns.size:
+        raise ValueError(f"columns has shape {columns.shape}, which is empty")
+    return _core.grow_forest(columns, target, weight, n_trees, n_threads)
+
+
+def hard_tree_output(
+    z: Array,
+    feature: Array,
+    threshold: Array,
+    left: Array,
+    right: Array,
+    values: Array,
+    roots: Array,
+    single: bool,
+    n_threads: int = 1,
+) -> Array:
+    """Sum of the outputs of hard trees at z (n_components, n_samples), shape (n_outputs, n_samples).
+
+    The nodes must form trees, as they do in a model file that was read.
+    """
+    if feature.size and feature.max() >= len(z):
+        raise ValueError(f"a tree uses component {feature.max()} of {len(z)}")
+    nodes = [np.ascontiguousarray(a, dtype=np.int32) for a in (feature, left, right, roots)]
+    numbers = [np.ascontiguousarray(a, dtype=np.float64) for a in (threshold, values)]
+    z = np.ascontiguousarray(z)
+    return _core.hard_tree_output(z, nodes[0], numbers[0], nodes[1], nodes[2], numbers[1], nodes[3], single, n_threads)
 
 
 def negative_gradient(loss: Any, y: Array, raw_prediction: Array) -> Array:

@@ -24,6 +24,7 @@ from softboost import _kernels
 from softboost.losses import Loss, SquaredError, weighted_mean
 from softboost.transforms import Linear, Transform
 
+from .forest import ExtraTrees
 from .gaussian_process import GaussianProcess
 from .gradient import GradientTrees
 from .greedy import GreedyTrees
@@ -33,9 +34,10 @@ from .parts import DealtParts, Features, Part, deal
 from .rounds import JointRounds, KernelRounds
 from .soft_tree import SoftTree, flattened
 
-__all__ = ["Boosted", "Features", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
+__all__ = ["WHOLE_MODELS", "Boosted", "Features", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
 
 Array = NDArray[Any]
+WHOLE_MODELS = (GaussianProcess, ExtraTrees)  # learners of a single round
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class Boosted:
 
     @property
     def of_trees(self) -> bool:
-        """Whether its rounds are trees."""
-        return not isinstance(self.recipe.learner, GaussianProcess)
+        """Whether its rounds are trees that were boosted, not a whole model each."""
+        return not isinstance(self.recipe.learner, WHOLE_MODELS)
 
     def first(self, n_rounds: int) -> Boosted:
         """The model after its first ``n_rounds`` rounds."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
+from softboost import _kernels
 from softboost.transforms import Transform
 
 from . import tree_libraries
@@ -103,7 +104,8 @@ class HardTree:
 
     def output(self, z: Array, n_threads: int = 1) -> Array:
         """Output at z (n_components, n_samples), shape (n_outputs, n_samples)."""
-        return np.ascontiguousarray(self.values[self.leaf_of(z)].sum(axis=0).T, dtype=z.dtype)
+        nodes = self.feature, self.threshold, self.left, self.right, self.values, self.roots
+        return _kernels.hard_tree_output(z, *nodes, bool(self.single), n_threads)
 
     def leaf_basis(self, z: Array, n_threads: int = 1) -> Array:
         """Indicator of each leaf, shape (n_leaves, n_samples)."""

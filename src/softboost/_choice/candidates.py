@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost._boost.boosting import Recipe
+from softboost._boost.forest import ExtraTrees
 from softboost._boost.gaussian_process import GaussianProcess
 from softboost._boost.gradient import GradientTrees
 from softboost._boost.greedy import GreedyTrees
@@ -44,6 +45,7 @@ Array = NDArray[Any]
 ANCHORED = "anchored "  # prefix of the names of anchored candidates
 OF_CHANGES = ", fitted to the change since the anchor column"
 ALL_COLUMNS = All()
+MAX_FOREST_ROWS = 5000  # of extra trees, which have a leaf for each row
 MAX_PROCESS_ROWS = 500  # of a Gaussian process, whose time grows with the cube of the number of rows
 
 
@@ -89,6 +91,8 @@ class Candidate:
         Number of rounds of a boosted candidate; None uses that of its recipe.
     most_rows : float
         Number of rows up to which it competes.
+    raced : bool
+        Whether it is given up after two folds if it is far behind; see :meth:`softboost._choice.judge.Judge.boosted`.
     of_changes : bool
         Whether the candidate always models changes, so that it has the same name if it is anchored.
     scout : bool
@@ -103,6 +107,7 @@ class Candidate:
     when: Callable[[RowsKind], bool] = always
     rounds: Rounds | None = None
     most_rows: float = float("inf")
+    raced: bool = False
     of_changes: bool = False
     scout: bool = True
 
@@ -311,6 +316,15 @@ CANDIDATES = (
         Scaled("trees", 1e-3),
         when=tables,
         most_rows=MAX_PROCESS_ROWS,
+    ),
+    _boosted(
+        "extra trees",
+        "mean of deep trees with random thresholds",
+        Recipe("", ExtraTrees(), None, 1, 1.0),
+        Screened(12, 6, ranked=True),
+        when=tables,
+        most_rows=MAX_FOREST_ROWS,
+        raced=True,
     ),
 )
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from softboost._boost.alternating import AlternatingTrees
-from softboost._boost.boosting import Recipe
-from softboost._boost.gaussian_process import GaussianProcess
+from softboost._boost.boosting import WHOLE_MODELS, Recipe
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.hard_trees import HardTrees, make_hard_trees
@@ -53,7 +52,7 @@ def given_candidates(params: Any, task: Task) -> Given:
     """The candidates under the parameters of an estimator.
 
     Linear models compete if neither ``init`` nor ``n_estimators`` is set and the loss has no link. A Gaussian process
-    competes if no parameter of trees is set and the loss is the squared error.
+    and extra trees compete if no parameter of trees is set and the loss is the squared error.
     """
     table = [c for c in competing(task.total_weight, task.y.shape[1]) if _of_trees(c) or _is_open(params, task)]
     boosted = [_under_user(params, c) for c in _boosted(params, task, [c for c in table if c.is_boosted])]
@@ -64,7 +63,7 @@ def given_candidates(params: Any, task: Task) -> Given:
 
 
 def _of_trees(candidate: Candidate) -> bool:
-    return not (candidate.is_boosted and isinstance(candidate.recipe.learner, GaussianProcess))
+    return not (candidate.is_boosted and isinstance(candidate.recipe.learner, WHOLE_MODELS))
 
 
 def _is_open(params: Any, task: Task) -> bool:
@@ -142,7 +141,7 @@ def _hard_trees(learner: HardTrees, transform: Transform | None) -> Candidate:
 def _under_user(params: Any, candidate: Candidate) -> Candidate:
     """The candidate with the parameters that are set."""
     learner: Any = candidate.recipe.learner
-    if isinstance(learner, GaussianProcess):
+    if isinstance(learner, WHOLE_MODELS):
         return candidate
     if isinstance(learner, HardTrees):
         learner = learner if params.depth == AUTO else learner.with_depth(int(params.depth))

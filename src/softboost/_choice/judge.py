@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event
 from typing import Any
@@ -26,6 +26,11 @@ __all__ = ["Judge", "Judged", "OutOfFold", "convex_weights"]
 
 Array = NDArray[Any]
 Fold = tuple[Array, Array]
+ALL_FOLDS = slice(None)
+RACED_FOLDS = 2
+FAR_BEHIND = 2.0  # ratio of losses at which a candidate that is raced is given up
+MORE_ROUNDS = 4  # factor of the rounds of the best candidate if its loss still falls at the end
+STILL_FALLING = 0.95  # largest ratio of its loss at the end to the loss after three quarters of its rounds
 
 
 @dataclass(eq=False)
@@ -36,6 +41,7 @@ class Judged:
     stage: int
     prediction: Array  # (n_outputs, n_judged)
     row_loss: Array  # (n_judged,)
+    is_falling: bool = False  # whether the loss still falls clearly at the last stage
 
     def mean_loss(self, weight: Array | None) -> float:
         return float(np.average(self.row_loss, weights=weight))
@@ -79,7 +85,7 @@ class Judge:
     ) -> None:
         self.loss, self.fixed_rounds, self.progress = loss, fixed_rounds, progress
         self.candidates, self.kind = candidates, kind
-        self._judged_once: dict[str, Judged] = {}
+        self._judged_once: dict[str, Judged | None] = {}
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
         self._must_watch = self.n_workers > 1 and y.shape[1] > MAX_UNWATCHED_ROWS
@@ -115,23 +121,39 @@ class Judge:
         best = min(self.linear, key=lambda one: one.mean_loss(self.weight))
         return (best.candidate.name, best.stage) if len(self.linear) > 1 else None
 
-    def boosted(self, candidate: Candidate) -> Judged:
-        """Cross-validate a boosted candidate, once."""
+    def boosted(self, candidate: Candidate) -> Judged | None:
+        """Cross-validate a boosted candidate, once.
+
+        A candidate that is raced is given up, and None, if its loss on the first two folds is more than twice that of
+        the best candidate so far.
+        """
         if candidate.name not in self._judged_once:
             self._judged_once[candidate.name] = self._judge_boosted(candidate)
         return self._judged_once[candidate.name]
 
     def all(self) -> list[Judged]:
-        """Cross-validate all candidates; linear ones come first."""
-        return self.linear + [self.boosted(candidate) for candidate in self.candidates if candidate.is_boosted]
+        """Cross-validate all candidates; linear ones come first.
+
+        In tables, the best candidate gets more rounds if its loss still falls at the end.
+        """
+        boosted = [self.boosted(candidate) for candidate in self.candidates if candidate.is_boosted]
+        judged = self.linear + [one for one in boosted if one is not None]
+        best = min(judged, key=lambda one: one.mean_loss(self.weight))
+        if best.is_falling and self.kind.kind == "table" and len(self.fits) > 1 and not self.fixed_rounds:
+            longer = best.candidate.with_recipe(n_estimators=MORE_ROUNDS * best.candidate.recipe.n_estimators)
+            again = self._judge_boosted(longer)
+            assert again is not None
+            self._judged_once[longer.name] = replace(again, is_falling=False)
+            return self.all()
+        return judged
 
     def best_scout(self) -> Judged:
         """The best of the candidates by which levels and changes are compared."""
         boosted = [self.boosted(candidate) for candidate in self.candidates if candidate.is_boosted and candidate.scout]
-        scouts = [one for one in self.linear if one.candidate.scout] + boosted
+        scouts = [one for one in [*self.linear, *boosted] if one is not None and one.candidate.scout]
         return min(scouts, key=lambda one: one.mean_loss(self.weight))
 
-    def _judge_boosted(self, candidate: Candidate) -> Judged:
+    def _judge_boosted(self, candidate: Candidate) -> Judged | None:
         self.progress(f"judging {candidate.name}")
         n_rounds, start = candidate.recipe.n_estimators, self.start
         watch = {"after_round": lambda model: self._stopped.is_set()} if self._must_watch else {}
@@ -146,15 +168,29 @@ class Judge:
                 staged[len(added) + 1 :] += added[-1]
             return staged
 
-        staged = np.concatenate(self._over_folds(work), axis=2)
+        n_raced = RACED_FOLDS if candidate.raced and len(self.fits) > RACED_FOLDS else 0
+        first = self._over_folds(work, slice(n_raced))
+        if n_raced and self._is_far_behind(np.concatenate(first, axis=2)):
+            return None
+        staged = np.concatenate(first + self._over_folds(work, slice(n_raced, None)), axis=2)
         return self._judged(candidate, staged, slice(n_rounds, None) if self.fixed_rounds else slice(None))
 
-    def _over_folds(self, work: Callable[[Fit, Array], Any]) -> list[Any]:
+    def _is_far_behind(self, staged: Array) -> bool:
+        """Whether no stage comes near the best candidate so far on the first rows."""
+        n = staged.shape[2]
+        weight = None if self.weight is None else self.weight[:n]
+        own = self.loss.loss(self.y[None, :, :n], staged).mean(axis=1)
+        known = [*self.linear, *[one for one in self._judged_once.values() if one is not None]]
+        best = min(float(np.average(one.row_loss[:n], weights=weight)) for one in known)
+        return float(np.average(own, axis=1, weights=weight).min()) > FAR_BEHIND * best
+
+    def _over_folds(self, work: Callable[[Fit, Array], Any], folds: slice = ALL_FOLDS) -> list[Any]:
+        fits, X_judged = self.fits[folds], self.X_judged[folds]
         if self.n_workers == 1:
-            return [work(fit, X) for fit, X in zip(self.fits, self.X_judged, strict=True)]
+            return [work(fit, X) for fit, X in zip(fits, X_judged, strict=True)]
         with ThreadPoolExecutor(self.n_workers) as pool:
             try:
-                return list(pool.map(work, self.fits, self.X_judged))
+                return list(pool.map(work, fits, X_judged))
             except BaseException:
                 self._stopped.set()  # only this thread receives Ctrl-C; the others end after their round
                 pool.shutdown(cancel_futures=True)
@@ -167,7 +203,10 @@ class Judge:
         first = range(len(pooled))[allowed][0]
         pooled = pooled[allowed]
         stage = first + int(np.flatnonzero(pooled <= pooled.min() + 1e-9 * abs(pooled.min()))[0])
-        return Judged(candidate, stage, staged[stage].copy(), row_loss[stage].copy())  # views would keep all stages
+        last = len(pooled) - 1
+        is_falling = candidate.is_boosted and last >= 4 and pooled[last] < STILL_FALLING * pooled[3 * last // 4]
+        # views would keep all stages
+        return Judged(candidate, stage, staged[stage].copy(), row_loss[stage].copy(), bool(is_falling))
 
 
 class OutOfFold:

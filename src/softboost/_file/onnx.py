@@ -5,7 +5,8 @@ a raw prediction far from zero into a relative error of the prediction.
 
 The graph corresponds to the prediction kernel: missing-value indicators, standardisation, the linear part, and the
 trees. All trees of the same depth are computed together, with one matrix product for their gates, one product of
-probabilities per level and one sum over the leaves. Gaussian processes are sums over their rows.
+probabilities per level and one sum over the leaves. Gaussian processes are sums over their rows, and extra trees are an
+operator of the domain ai.onnx.ml.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost._boost.gaussian_process import KernelFunction
+from softboost._boost.forest import ExtraTrees
+from softboost._boost.gaussian_process import GaussianProcess, KernelFunction
+from softboost._boost.hard_trees import HardTree
 from softboost._boost.soft_tree import SoftTree
 from softboost._data.outliers import Codes
 from softboost._model.ensemble import Ensemble
@@ -30,7 +33,7 @@ from .container import write_atomically
 __all__ = ["write_onnx"]
 
 Array = NDArray[Any]
-OPSET = 18
+OPSET, ML_OPSET = 18, 3
 
 
 def write_onnx(fitted: FittedModel, path: str | os.PathLike[str]) -> None:
@@ -52,7 +55,7 @@ def onnx_model(fitted: FittedModel) -> Any:
     for trees in _by_shape(fitted.ensemble.trees):
         raw = graph.add("Add", raw, _trees(graph, x, trees, fitted.ensemble))
     for member in fitted.ensemble.transformed:
-        raw = graph.add("Add", raw, _gaussian_process(graph, x, member, fitted.ensemble))
+        raw = graph.add("Add", raw, _whole_models()[_learner(member)](graph, x, member, fitted.ensemble))
     out = _finished(graph, raw, x, fitted)
     shape: list[Any] = ["n_samples"] if fitted.y_ndim == 1 else ["n_samples", fitted.n_outputs]
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
@@ -66,7 +69,7 @@ def onnx_model(fitted: FittedModel) -> Any:
         ),
         producer_name="softboost",
         producer_version=version("softboost"),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid(*pair) for pair in graph.opsets.items()],
         ir_version=8,
     )
     onnx.checker.check_model(proto)
@@ -83,7 +86,7 @@ def _check_supported(fitted: FittedModel) -> None:
             )
     for member in fitted.ensemble.transformed:
         assert member.boosted is not None
-        if all(isinstance(tree, KernelFunction) for _, tree in member.boosted.rounds):
+        if _learner(member) in _whole_models():
             continue
         if not all(isinstance(tree, SoftTree) for _, tree in member.boosted.rounds):
             raise ValueError(
@@ -107,6 +110,7 @@ class _Graph:
         self._helper, self._numpy_helper, self.precision = helper, numpy_helper, precision
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.opsets = {"": OPSET}
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         name = name or f"{operator.lower()}_{len(self.nodes)}"
@@ -218,6 +222,48 @@ def _leaf_probabilities(graph: _Graph, logits: str, n_trees: int, depth: int) ->
         both = graph.add("Concat", *sides, axis=3)
         reach = graph.add("Reshape", both, graph.shape(-1, n_trees, 2 ** (level + 1)))
     return reach
+
+
+def _learner(member: Member) -> type:
+    assert member.boosted is not None
+    return type(member.boosted.recipe.learner)
+
+
+def _whole_models() -> dict[type, Any]:
+    """How members that are not sums of soft trees are written, by their learner."""
+    return {GaussianProcess: _gaussian_process, ExtraTrees: _forest}
+
+
+def _forest(graph: _Graph, x: str, member: Member, ensemble: Ensemble) -> str:
+    """Sum of hard trees, shape (n_samples, n_outputs)."""
+    assert member.boosted is not None
+    (_, tree), *_ = member.boosted.rounds
+    assert isinstance(tree, HardTree)
+    n_nodes, n_outputs = tree.values.shape
+    owner = np.searchsorted(tree.roots, np.arange(n_nodes), side="right") - 1
+    within = np.arange(n_nodes) - tree.roots[owner]  # number of a node in its tree
+    is_leaf = tree.left == np.arange(n_nodes)
+    leaves = np.repeat(np.flatnonzero(is_leaf), n_outputs)
+    scale = member.weight * member.boosted.learning_rate * ensemble.units.y_spread
+    graph.opsets["ai.onnx.ml"] = ML_OPSET
+    columns = graph.constant(member.boosted.columns, np.int64)
+    return graph.add(
+        "TreeEnsembleRegressor",
+        graph.add("Gather", x, columns, axis=1),
+        domain="ai.onnx.ml",
+        n_targets=n_outputs,
+        nodes_treeids=owner.tolist(),
+        nodes_nodeids=within.tolist(),
+        nodes_featureids=tree.feature.tolist(),
+        nodes_modes=np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_values=tree.threshold.tolist(),
+        nodes_truenodeids=within[tree.left].tolist(),
+        nodes_falsenodeids=within[tree.right].tolist(),
+        target_treeids=owner[leaves].tolist(),
+        target_nodeids=within[leaves].tolist(),
+        target_ids=np.tile(np.arange(n_outputs), len(leaves) // n_outputs).tolist(),
+        target_weights=(tree.values[is_leaf] * scale).ravel().tolist(),
+    )
 
 
 def _gaussian_process(graph: _Graph, x: str, member: Member, ensemble: Ensemble) -> str:

@@ -20,6 +20,7 @@ from softboost import losses, transforms
 from softboost._boost import tree_libraries
 from softboost._boost.alternating import AlternatingTrees
 from softboost._boost.boosting import Recipe
+from softboost._boost.forest import ExtraTrees
 from softboost._boost.gaussian_process import GaussianProcess
 from softboost._boost.gradient import GradientTrees, NoisyTrees
 from softboost._boost.greedy import GreedyTrees
@@ -102,7 +103,7 @@ def register_learner(cls: type) -> None:
     register(cls, Codec(attributes, _unpack_settings(cls)))
 
 
-for _learner in (GreedyTrees, GradientTrees, NoisyTrees, AlternatingTrees, GaussianProcess):
+for _learner in (GreedyTrees, GradientTrees, NoisyTrees, AlternatingTrees, GaussianProcess, ExtraTrees):
     register_learner(_learner)
 
 

@@ -1,0 +1,166 @@
+"""Extra trees of the default: as their reference, weighted, saved, exported, and given up where they are hopeless."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+from softboost import SoftBoostRegressor, _kernels
+from softboost._boost.forest import ExtraTrees
+from softboost._boost.hard_trees import HardTree
+from softboost._boost.learner import TrainingData
+from softboost._choice.candidates import MAX_FOREST_ROWS, competing
+from softboost._choice.judge import MORE_ROUNDS
+from softboost._file.container import dumps, loads
+from softboost.inspection import attributions
+
+NAME = "extra trees"
+
+
+def cells(n=120, seed=0):
+    """Each of 27 cells of a grid has its own random mean: no model of few columns or small depth describes them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 4))
+    means = np.random.default_rng(9).normal(size=(3, 3, 3))
+    place = np.clip(((X[:, :3] + 1) * 1.5).astype(int), 0, 2)
+    return X, means[place[:, 0], place[:, 1], place[:, 2]]
+
+
+@cache
+def chosen():
+    X, y = cells(400)
+    model = SoftBoostRegressor().fit(X, y)
+    assert model.choice_.weights.get(NAME, 0) > 0.05
+    return model, X, y
+
+
+def as_nested(tree):
+    def nested(node):
+        if tree.left[node] == node:
+            return tuple(tree.values[node])
+        return int(tree.feature[node]), tree.threshold[node], nested(tree.left[node]), nested(tree.right[node])
+
+    return [nested(root) for root in tree.roots]
+
+
+def assert_same(a, b):
+    assert len(a) == len(b)
+    for one, other in zip(a, b, strict=True):
+        if isinstance(one, tuple):
+            assert_same(one, other)
+        else:
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-12)
+
+
+class TestKernel:
+    @pytest.mark.parametrize("n_outputs", [1, 2])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_as_reference(self, n_outputs, weighted):
+        rng = np.random.default_rng(1)
+        X, y = rng.normal(size=(9, 40)), rng.normal(size=(n_outputs, 40))
+        X[3] = X[3] > 0  # a 0/1 column
+        X[4] = 1.0  # a constant one
+        weight = rng.integers(1, 4, 40).astype(float) if weighted else None
+        tree = HardTree(*_kernels.grow_forest(X, y, weight, 3), np.array(False))
+        expected = reference.grow_forest(X, y, np.ones(40) if weight is None else weight, 3)
+        assert_same(as_nested(tree), expected)
+
+    def test_reproduces_targets_of_distinct_rows(self):
+        rng = np.random.default_rng(2)
+        for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-5)):
+            X, y = rng.normal(size=(3, 50)).astype(dtype), rng.normal(size=(1, 50)).astype(dtype)
+            fitted = ExtraTrees().fit(TrainingData(X, None), y, None, None, rng)
+            assert_allclose(fitted.output, y, atol=tolerance)
+
+    def test_equal_rows_share_a_leaf(self):
+        X, y = np.zeros((2, 4)), np.array([[1.0, 2.0, 3.0, 6.0]])
+        fitted = ExtraTrees(2).fit(TrainingData(X, None), y, None, None, None)
+        assert_allclose(fitted.output, 3.0)
+
+    def test_weight_two_equals_two_rows_and_order_does_not_matter(self):
+        rng = np.random.default_rng(3)
+        X, y = rng.normal(size=(5, 30)), rng.normal(size=(1, 30))
+        weight, order = np.where(np.arange(30) < 7, 2.0, 1.0), rng.permutation(37)
+        twice = np.concatenate([np.arange(30), np.arange(7)])[order]
+        a = ExtraTrees().fit(TrainingData(X, weight), y, None, None, rng).tree
+        repeated = TrainingData(np.ascontiguousarray(X[:, twice]), None)
+        b = ExtraTrees().fit(repeated, np.ascontiguousarray(y[:, twice]), None, None, rng).tree
+        z = rng.normal(size=(5, 200))
+        assert_allclose(a.output(z), b.output(z), atol=1e-12)
+
+    def test_threads_change_no_bit(self):
+        rng = np.random.default_rng(4)
+        X, y, z = rng.normal(size=(5, 300)), rng.normal(size=(1, 300)), rng.normal(size=(5, 2000))
+        one, two = (HardTree(*_kernels.grow_forest(X, y, None, 9, n), np.array(False)) for n in (1, 2))
+        assert_array_equal(one.output(z, 1), two.output(z, 2))
+
+    def test_output_follows_the_nodes(self):
+        rng = np.random.default_rng(5)
+        for single in (False, True):
+            grown = _kernels.grow_forest(rng.normal(size=(4, 90)), rng.normal(size=(2, 90)), None, 6)
+            tree, z = HardTree(*grown, np.array(single)), rng.normal(size=(4, 700))
+            assert_allclose(tree.output(z), tree.values[tree.leaf_of(z)].sum(axis=0).T, atol=1e-13)
+
+    def test_wrong_shapes_are_refused(self):
+        with pytest.raises(ValueError, match="empty"):
+            _kernels.grow_forest(np.zeros((0, 5)), np.zeros((1, 5)), None, 2)
+        grown = _kernels.grow_forest(np.arange(10.0)[None].repeat(3, 0), np.arange(10.0)[None], None, 2)
+        with pytest.raises(ValueError, match="component"):
+            HardTree(grown[0] + 2, *grown[1:], np.array(False)).output(np.zeros((2, 4)))
+
+
+class TestDefault:
+    def test_predicts_cells(self):
+        model, _, _ = chosen()
+        assert model.score(*cells(500, 5)) > 0.55
+
+    def test_competes_in_tables_with_squared_error_and_free_parameters(self):
+        def names(n_rows):
+            return [c.name for c in competing(n_rows, n_rows)]
+
+        assert NAME in names(MAX_FOREST_ROWS)
+        assert NAME not in names(MAX_FOREST_ROWS + 1)
+        X, y = cells()
+        for params in ({"loss": "huber"}, {"depth": 1}, {"feature_transform": None}, {"learning_rate": 0.1}):
+            assert NAME not in SoftBoostRegressor(**params).fit(X, y).choice_.stages
+
+    def test_is_given_up_if_far_behind(self):
+        X, _ = cells()
+        assert NAME not in SoftBoostRegressor().fit(X, X[:, 0] - X[:, 1]).choice_.stages
+
+    def test_is_saved_exactly(self):
+        model, X, _ = chosen()
+        again = loads(dumps(model))
+        assert_array_equal(again.predict(X), model.predict(X))
+        assert dumps(again) == dumps(model)
+
+    def test_in_onnx(self, tmp_path):
+        onnxruntime = pytest.importorskip("onnxruntime")
+        model, X, _ = chosen()
+        model.to_onnx(tmp_path / "model.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+        X = cells(200, 6)[0].astype(np.float32)
+        (prediction,) = session.run(None, {"X": X})
+        assert_allclose(prediction, model.predict(X), atol=1e-4)
+
+    def test_is_explained(self):
+        model, X, _ = chosen()
+        why = attributions(model, X[:3])
+        assert_allclose(why.prediction, model.predict(X[:3]), atol=1e-9)
+        assert model.feature_importances_[:3].sum() > 0.8
+        assert all(hasattr(tree, "leaf_values") for tree in model.trees_)
+        assert "random thresholds" in model.choice_.explain()
+        assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), atol=1e-12)
+
+
+def test_the_best_candidate_gets_more_rounds_while_its_loss_falls():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 25, size=(300, 2))
+    y = rng.normal(size=(2, 25))[[[0, 1]], X].sum(axis=1)  # a value for each level of two columns, without noise
+    stages = SoftBoostRegressor().fit(X, y).choice_.stages
+    most = {c.name: c.recipe.n_estimators for c in competing(300, 300) if c.is_boosted}
+    extended = [name for name, stage in stages.items() if stage > most.get(name, np.inf)]
+    assert extended
+    assert all(stages[name] <= MORE_ROUNDS * most[name] for name in extended)
