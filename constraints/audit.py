@@ -1,6 +1,7 @@
 """Checks the locked test environment without the network: ``make audit``.
 
-1. Every version in ``test.txt`` has a SHA-256 hash in ``hashes.txt``, and nothing else has one.
+1. Every version in ``test.txt`` has a SHA-256 hash in ``hashes.txt``, and nothing else has one. (The hash of torch
+   depends on the platform.)
 2. The installed packages have the locked versions, and their requirements are met by each other.
 3. If the package ``safety-db`` is installed, no locked version is in its list of known vulnerabilities. The list ends
    in 2021; the job of CI that asks the network (``make audit-online``) knows the later ones.

@@ -137,6 +137,17 @@ def test_few_validation_rows_take_more_folds(monkeypatch):
         assert len(fitted) == 2 * n_folds  # with and without moves
 
 
+def test_very_many_rounds_are_judged_by_some(monkeypatch):
+    judged = []
+    monkeypatch.setattr(confirm, "JUDGED_ROUNDS", 3)
+    losses = confirm._losses
+    monkeypatch.setattr(confirm, "_losses", lambda *args: judged.append(args[2].recipe.n_estimators) or losses(*args))
+    X, y = index_rows(100)
+    model = plain(n_estimators=6, feature_transform="linear").fit(X, y)
+    assert set(judged) == {3}
+    assert model.n_estimators_ == 6
+
+
 def test_shared_steps_are_proportional_to_the_gradient():
     gradient = np.array([[1.0, -0.5], [0.01, 0.0]])
     step = AdamState(shared=True).step(np.zeros((2, 2)), gradient, 0.1, 1)

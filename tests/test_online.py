@@ -575,6 +575,18 @@ def test_columns_are_cut_off_at_eight_standard_deviations():
     assert_allclose(units.standardised(values)[:, 0], [7.9, 8, 8, 8, -7.9, -8, -8])
 
 
+def test_the_target_as_observed_counts_where_the_previous_target_predicts_best():
+    experts = Experts(3, 0.99)
+    experts.mass = 100.0
+    # at most 95 percent: the jump may still be an outlier
+    for errors, expected in (([12.0, 10.0, 10.0], 1.0 - Experts.DOUBT), ([10.0, 10.2, 10.2], 0.0)):
+        experts.errors = np.full((3, 3), 12.0)
+        experts.errors[:, 0] = errors
+        weights = experts.weights()
+        assert weights.sum() == pytest.approx(1.0)
+        assert weights[-1].sum() == pytest.approx(expected, abs=0.01)
+
+
 def test_a_single_error_counts_at_most_five_standard_deviations():
     errors = []
     for error in (4.0, 5.0, 1e3):
