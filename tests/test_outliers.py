@@ -208,6 +208,20 @@ def test_a_stream_accepts_values_that_have_changed():
     assert answers == [True, True, True, False, False, False]
 
 
+@pytest.mark.parametrize("row", [0, 5])
+def test_a_stream_recovers_from_a_wild_target_at_its_start(row):
+    def error(wild: bool) -> float:
+        model, rng, errors = OnlineSoftBoostRegressor(), np.random.default_rng(1), []
+        for i in range(400):
+            x = dict(enumerate(rng.normal(size=2).tolist()))
+            y = x[0] + abs(x[1]) + 0.1 * rng.normal()
+            errors.append(abs(model.predict_one(x) - y))
+            model.learn_one(x, 1e50 if wild and i == row else y)
+        return float(np.mean(errors[300:]))
+
+    assert error(True) < 2.0 * error(False)
+
+
 def test_a_stream_that_was_saved_before_continues(tmp_path):
     model = streamed(X[:60], y[:60])
     state = model.get_state()

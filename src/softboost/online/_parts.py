@@ -332,6 +332,7 @@ class Experts:
 
     RATES = np.array([0.0, 0.1, 0.5])
     LARGEST_ERROR = 5.0
+    LARGEST_RATIO = 1e6  # of successive units of the target
     DOUBT = 0.05  # least probability of an outlier before its errors are known
 
     def __init__(self, n_bases: int, memory: float) -> None:
@@ -370,6 +371,11 @@ class Experts:
             self.levels += self.RATES * (error - self.levels)
 
     def rescale(self, factor: float) -> None:
-        """Convert to units in which all values are ``factor`` times as large."""
+        """Convert to units in which all values are ``factor`` times as large.
+
+        Values in far larger units, before an early outlier was found, are only rounding: start again.
+        """
+        if factor > self.LARGEST_RATIO:
+            self.levels, self.errors, self.mass = np.zeros_like(self.levels), np.zeros_like(self.errors), 0.0
         self.levels *= factor
         self.errors *= factor
