@@ -106,11 +106,14 @@ void bin_column(const T* values, const T* weight, int64_t n, int64_t max_bins, u
   }
   *count = static_cast<int32_t>(n_cuts + 1);
   for (int64_t b = n_cuts; b < kMaxBins; ++b) threshold[b] = std::numeric_limits<T>::infinity();
-  // bin = number of thresholds below the value, by branch-free bisection; the last of the 256 is never below
+  // bin = number of thresholds below the value, by branch-free bisection; those past n_cuts are never below
+  int64_t first_half = 1;
+  while (2 * first_half <= n_cuts) first_half *= 2;
   for (int64_t i = 0; i < n; ++i) {
     const T value = values[i];
     int64_t bin = 0;
-    for (int64_t half = kMaxBins / 2; half > 0; half /= 2) bin += threshold[bin + half - 1] < value ? half : 0;
+    for (int64_t half = first_half; half > 0; half /= 2)
+      bin += half & -static_cast<int64_t>(threshold[bin + half - 1] < value);
     bins[i] = static_cast<uint8_t>(bin);
   }
 }

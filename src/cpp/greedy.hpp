@@ -23,7 +23,8 @@ class GreedyFitter {
                const GreedySettings& options, int n_threads, Interrupt* interrupt)
       : x_(columns), binned_(binned), weight_(weight), n_(binned.n_samples), n_columns_(binned.n_columns),
         n_outputs_(n_outputs), options_(options), n_threads_(n_threads), interrupt_(interrupt),
-        grower_(binned, weight, n_outputs, options.depth, n_threads, interrupt) {
+        grower_(binned, weight, n_outputs, options.depth, n_threads, interrupt),
+        candidates_(static_cast<size_t>(2 * options.depth)) {
     if (weight_) {
       root_weight_.resize(static_cast<size_t>(n_));
       for (int64_t i = 0; i < n_; ++i) root_weight_[i] = std::sqrt(weight_[i]);
@@ -38,23 +39,23 @@ class GreedyFitter {
 
     if (options_.detrended_candidate) detrend(std::min<int64_t>(4, n_columns_));
     grower_.begin(target, options_.detrended_candidate ? detrended_.data() : nullptr);
-    std::vector<Candidate> candidates;
+    n_candidates_ = 0;
     for (int which = 0; which < (options_.detrended_candidate ? 2 : 1); ++which)
-      add_candidates(grower_.grow(which, options_.depth, options_.min_leaf_weight), candidates);
+      add_candidates(grower_.grow(which, options_.depth, options_.min_leaf_weight));
     const std::vector<double>&sharpness = options_.sharpness, &ridge = options_.ridge;
     const int64_t n_selection = std::min(n_, options_.n_selection_rows);
-    const bool choose = candidates.size() > 1 || sharpness.size() > 1 || ridge.size() > 1;
-    best_ = {&candidates[0], sharpness[0], ridge[0]};
+    const bool choose = n_candidates_ > 1 || sharpness.size() > 1 || ridge.size() > 1;
+    best_ = {&candidates_[0], sharpness[0], ridge[0]};
     best_error_ = std::numeric_limits<double>::infinity();
     if (choose) {
       // one after the other: the splits at a middle sharpness, the sharpness of the best, the splits once more at
       // that sharpness, and the ridge penalty
       const double middle = sharpness[(sharpness.size() - 1) / 2];
-      try_splits(candidates, nullptr, middle, n_selection);
+      try_splits(nullptr, middle, n_selection);
       const Candidate* first = best_.candidate;
       for (double slope : sharpness)
         if (slope != middle) try_shape({first, slope, ridge[0]}, n_selection);
-      if (best_.sharpness != middle) try_splits(candidates, first, best_.sharpness, n_selection);
+      if (best_.sharpness != middle) try_splits(first, best_.sharpness, n_selection);
       if (interrupted(interrupt_)) return result;
       const Candidate* winner = best_.candidate;
       for (size_t k = 1; k < ridge.size(); ++k) try_ridge({winner, best_.sharpness, ridge[k]}, n_selection);
@@ -112,7 +113,8 @@ class GreedyFitter {
 
   // columns by decreasing |x'Wr|, summed over outputs; ties are in column order
   void rank_columns() {
-    std::vector<double> score(static_cast<size_t>(n_columns_), 0.0);
+    score_.assign(static_cast<size_t>(n_columns_), 0.0);
+    const std::vector<double>& score = score_;
     for (int64_t j = 0; j < n_columns_; ++j)
       for (int64_t o = 0; o < n_outputs_; ++o) {
         double sum = 0;
@@ -123,11 +125,12 @@ class GreedyFitter {
         } else {
           sum = static_cast<double>(dot(x, r, n_));
         }
-        score[j] += std::abs(sum);
+        score_[j] += std::abs(sum);
       }
     ranked_.resize(static_cast<size_t>(n_columns_));
     for (int64_t j = 0; j < n_columns_; ++j) ranked_[j] = static_cast<int32_t>(j);
-    std::stable_sort(ranked_.begin(), ranked_.end(), [&](int32_t a, int32_t b) { return score[a] > score[b]; });
+    std::sort(ranked_.begin(), ranked_.end(),
+              [&](int32_t a, int32_t b) { return score[a] != score[b] ? score[a] > score[b] : a < b; });
     // scores within a relative difference of 1e-9 of the previous one count as equal
     for (auto first = ranked_.begin(); first != ranked_.end();) {
       auto last = first + 1;
@@ -155,10 +158,14 @@ class GreedyFitter {
     }
   }
 
-  void add_candidates(const SplitTree& grown, std::vector<Candidate>& candidates) const {
+  void add_candidates(const SplitTree& grown) {
     for (int depth = options_.shallower ? 1 : options_.depth; depth <= options_.depth; ++depth) {
-      Candidate c;
+      Candidate& c = candidates_[n_candidates_];
       c.depth = depth;
+      c.split_column.clear();
+      c.threshold.clear();
+      c.gain.clear();
+      c.columns.clear();
       const int64_t n_nodes = leaf_count(depth) - 1;
       for (int64_t node = 0; node < n_nodes; ++node) {
         const int32_t j = grown.column[node];
@@ -167,8 +174,8 @@ class GreedyFitter {
         c.gain.push_back(grown.gain[node]);
         if (j >= 0 && std::find(c.columns.begin(), c.columns.end(), j) == c.columns.end()) c.columns.push_back(j);
       }
-      const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
-        return other.split_column == c.split_column && other.threshold == c.threshold;
+      const bool known = std::any_of(candidates_.begin(), candidates_.begin() + n_candidates_, [&](const Candidate& o) {
+        return o.split_column == c.split_column && o.threshold == c.threshold;
       });
       if (known) continue;  // both targets gave the same splits
       if (options_.linear_leaves)
@@ -180,7 +187,7 @@ class GreedyFitter {
       // leaves of deep trees are linear in the first columns only, to limit the cost of the solve
       const int64_t most = std::max<int64_t>(kMaxBasis / leaf_count(depth) - 1, 0);
       c.n_basis_columns = options_.linear_leaves ? std::min(static_cast<int64_t>(c.columns.size()), most) : 0;
-      candidates.push_back(std::move(c));
+      ++n_candidates_;
     }
   }
 
@@ -261,18 +268,18 @@ class GreedyFitter {
         interrupt_);
   }
 
+  // coefficients of the leaves, and the inverse of the Cholesky factor for leave-one-out errors
   void solve(const Shape& shape, const Fit& fit, std::vector<double>& coefficients) {
     const int64_t p = n_basis(*shape.candidate);
-    cholesky_.compute(fit.moments.data(), p, shape.ridge, interrupt_);
+    cholesky_.compute(fit.moments.data(), p, shape.ridge, interrupt_, fit.moments.data() + p * p, n_outputs_);
+    cholesky_.invert();
     coefficients.resize(static_cast<size_t>(n_outputs_ * p));
-    for (int64_t o = 0; o < n_outputs_; ++o)
-      cholesky_.solve(fit.moments.data() + p * p + o * p, coefficients.data() + o * p);
+    cholesky_.solve_all(coefficients.data());
   }
 
   // leave-one-out error of a shape with the moments of `fit`; also gives its coefficients
   double error_of(const Shape& shape, int64_t n_rows, Fit& fit, std::vector<double>& coefficients) {
     solve(shape, fit, coefficients);
-    cholesky_.invert();
     const Candidate& c = *shape.candidate;
     errors_.assign(static_cast<size_t>(block_count(n_rows)), 0.0);
     each_block(n_rows, fit, [&](int64_t b, int64_t n, Block& block) {
@@ -294,10 +301,10 @@ class GreedyFitter {
     return true;
   }
 
-  void try_splits(const std::vector<Candidate>& candidates, const Candidate* known, double sharpness, int64_t n_rows) {
-    for (const Candidate& candidate : candidates)
-      if (&candidate != known && !interrupted(interrupt_))
-        try_shape({&candidate, sharpness, options_.ridge[0]}, n_rows);
+  void try_splits(const Candidate* known, double sharpness, int64_t n_rows) {
+    for (size_t k = 0; k < n_candidates_; ++k)
+      if (&candidates_[k] != known && !interrupted(interrupt_))
+        try_shape({&candidates_[k], sharpness, options_.ridge[0]}, n_rows);
   }
 
   void try_shape(const Shape& shape, int64_t n_rows) {
@@ -363,10 +370,12 @@ class GreedyFitter {
   int n_threads_;
   Interrupt* interrupt_;
   TreeGrower<T> grower_;
+  std::vector<Candidate> candidates_;  // the first n_candidates_ are those of the tree; all are used again
+  size_t n_candidates_ = 0;
   const T* target_ = nullptr;
   std::vector<T> root_weight_, detrended_;
   std::vector<int32_t> ranked_;
-  std::vector<double> errors_;
+  std::vector<double> errors_, score_;
   Cholesky cholesky_;
   Shape best_{};
   double best_error_ = 0;

@@ -19,6 +19,7 @@ struct Split {
   int32_t bin = 0;
 };
 
+constexpr int64_t kScanned = 8;         // thresholds that are scanned together
 constexpr int64_t kMaxDifferences = 4;  // nodes of a level whose sums are stored, so that a child is a difference
 
 // Level-wise growth by squared-error gain. target is (n_outputs, n_samples); weight may be null.
@@ -37,7 +38,7 @@ class TreeGrower {
         plain_(n_outputs == 1 && weight == nullptr), node_of_row_(static_cast<size_t>(data.n_samples)),
         best_(static_cast<size_t>(data.n_columns * leaf_count_of(max_depth))) {
     if (!plain_) return;
-    for (int64_t j = 0; j < data.n_columns; ++j) stride_ = std::max<int64_t>(stride_, data.count[j]);
+    for (int64_t j = 0; j < data.n_columns; ++j) stride_ = std::max(stride_, round_up(data.count[j], kScanned));
     root_weight_.assign(static_cast<size_t>(data.n_columns * stride_), 0.0);
     root_sum_.resize(2 * root_weight_.size());
     for (int64_t j = 0; j < data.n_columns; ++j) {
@@ -240,7 +241,9 @@ class TreeGrower {
         sums = weight + stride;
       }
       const double least = std::max(smallest_gain, scratch.best[k] * (1 + 1e-9));
-      Split best = scan(weight, sums, stride, n_thresholds, min_leaf_weight, least, scratch.gain.data());
+      const bool whole = sums_ != Sums::places && sums_ != Sums::histograms;
+      Split best = whole ? scan<true>(weight, sums, stride, n_thresholds, min_leaf_weight, least, scratch.gain.data())
+                         : scan<false>(weight, sums, stride, n_thresholds, min_leaf_weight, least, scratch.gain.data());
       if (best.gain > 0) {
         scratch.best[k] = best.gain;
         best.column = static_cast<int32_t>(j);
@@ -300,7 +303,7 @@ class TreeGrower {
     const uint8_t* SB_RESTRICT bins = data_.bins + j * n;
     const int32_t* SB_RESTRICT order = data_.order + j * n;
     const double* SB_RESTRICT parts = parts_.data();
-    for (int k = 0; k < W; ++k) std::fill_n(out + k * 2 * kMaxBins, data_.count[j], 0.0);
+    for (int k = 0; k < W; ++k) std::fill_n(out + k * 2 * kMaxBins, round_up(data_.count[j], kScanned), 0.0);
     double weight[W] = {}, sum[W] = {};
     for (int64_t r = 0; r < n; ++r) {
       const int64_t i = order[r];
@@ -344,6 +347,7 @@ class TreeGrower {
         sibling[b] = weight[b] - to[b];
         sibling[kMaxBins + b] = sums[b] - to[kMaxBins + b];
       }
+      for (int64_t b = n_bins; b < round_up(n_bins, kScanned); ++b) to[b] = sibling[b] = 0.0;
     }
   }
 
@@ -460,7 +464,9 @@ class TreeGrower {
 
   // With w and s the weight and the sum of the target left of a threshold, W and S those of the node, the squared
   // error falls by (s - w S / W)^2 W / (w (W - w)), summed over outputs. The sums of outputs are `stride` apart. The
-  // gain is zero unless it exceeds `least`.
+  // gain is zero unless it exceeds `least`. With `whole`, weights are zero past the last threshold, which no leaf may
+  // have, so that whole vectors can be scanned.
+  template <bool whole>
   Split scan(const double* SB_RESTRICT weight, const double* SB_RESTRICT sums, int64_t stride, int64_t n_thresholds,
              double min_leaf_weight, double least, double* SB_RESTRICT gain) const {
     const int64_t n_cuts = n_thresholds - 1;
@@ -468,6 +474,7 @@ class TreeGrower {
     if (n_cuts < 1) return best;
     const double total = weight[n_cuts], margin = min_leaf_weight - 1e-9;
     if (total < 2 * margin) return best;
+    const int64_t n_scanned = whole ? (n_cuts + kScanned - 1) / kScanned * kScanned : n_cuts;
     double largest = 0;
     if (n_outputs_ == 1) {
       const double mean = sums[n_cuts] / total;
@@ -476,7 +483,7 @@ class TreeGrower {
       const double limit = least * (1 - 1e-12);
       double excess = -1;
       SB_SIMD_MAX(excess)
-      for (int64_t b = 0; b < n_cuts; ++b) {
+      for (int64_t b = 0; b < n_scanned; ++b) {
         const double left = weight[b], right = total - left, difference = sums[b] - mean * left;
         const double over = difference * difference * total - limit * (left * right);
         const double allowed = left >= margin && right >= margin ? over : -1.0;
@@ -484,7 +491,7 @@ class TreeGrower {
       }
       if (excess < 0) return best;
       SB_SIMD_MAX(largest)
-      for (int64_t b = 0; b < n_cuts; ++b) {
+      for (int64_t b = 0; b < n_scanned; ++b) {
         const double left = weight[b], right = total - left, difference = sums[b] - mean * left;
         const double value = difference * difference * total / (left * right);
         gain[b] = left >= margin && right >= margin ? value : 0.0;

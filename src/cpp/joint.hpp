@@ -9,6 +9,14 @@
 namespace softboost {
 namespace SB_ISA {
 
+// Bias of Adam's moments at step t, the same for all parameters.
+struct AdamBias {
+  static constexpr double kBeta1 = 0.9, kBeta2 = 0.99;
+  double first, second;
+  explicit AdamBias(int64_t t)
+      : first(1 - std::pow(kBeta1, static_cast<double>(t))), second(1 - std::pow(kBeta2, static_cast<double>(t))) {}
+};
+
 // Adam with bias correction; the moments are kept for one round.
 template <typename T>
 struct Adam {
@@ -16,10 +24,9 @@ struct Adam {
 
   explicit Adam(int64_t size) : first(static_cast<size_t>(size)), second(static_cast<size_t>(size)) {}
 
-  void step(const T* SB_RESTRICT gradient, T* SB_RESTRICT parameters, double learning_rate, int64_t t) {
-    constexpr double kBeta1 = 0.9, kBeta2 = 0.99;
-    const T rate = static_cast<T>(learning_rate / (1 - std::pow(kBeta1, static_cast<double>(t))));
-    const T correction = static_cast<T>(1 / (1 - std::pow(kBeta2, static_cast<double>(t))));
+  void step(const T* SB_RESTRICT gradient, T* SB_RESTRICT parameters, double learning_rate, const AdamBias& bias) {
+    constexpr double kBeta1 = AdamBias::kBeta1, kBeta2 = AdamBias::kBeta2;
+    const T rate = static_cast<T>(learning_rate / bias.first), correction = static_cast<T>(1 / bias.second);
     const int64_t n = static_cast<int64_t>(first.size());
     T* SB_RESTRICT m = first.data();
     T* SB_RESTRICT v = second.data();
@@ -51,7 +58,7 @@ class JointFitter {
   }
 
   // q: (n_components, n_inputs), (n_inputs,) or unused; output (n_outputs, n_samples) is that of the final tree.
-  // loss_trace (n_steps + 1,) receives the loss before each step and at the end.
+  // loss_trace (n_steps + 1,) receives the loss before each step and at the end; null: it is not computed.
   void run(const TreeView<T>& tree, T* q, T* output, double* loss_trace) {
     T *gate_weights = tree.gate_weights, *gate_bias = tree.gate_bias;
     T *leaf_values = tree.leaf_values, *leaf_weights = tree.leaf_weights;
@@ -67,8 +74,10 @@ class JointFitter {
     for (int64_t t = 1; t <= options_.n_steps; ++t) {
       const double phase = static_cast<double>(t - 1) / static_cast<double>(options_.n_steps);
       const double decay = options_.cosine_decay ? 0.5 * (1 + std::cos(3.14159265358979323846 * phase)) : 1.0;
+      const AdamBias bias(t);
       forward();
-      loss_trace[t - 1] = backward();
+      backward();
+      if (loss_trace) loss_trace[t - 1] = squared_error();
       if (interrupted(interrupt_)) return;
       const T* gradient = gradient_.data();
       if (options_.learn_gates) {
@@ -76,26 +85,26 @@ class JointFitter {
         std::copy_n(gate_bias, sizes_[1], gates.data() + sizes_[0]);
         const T shrink = static_cast<T>(1 - options_.gate_learning_rate * decay * options_.weight_decay);
         for (int64_t j = 0; j < sizes_[0]; ++j) gates[j] *= shrink;
-        gate_adam.step(gradient, gates.data(), options_.gate_learning_rate * decay, t);
+        gate_adam.step(gradient, gates.data(), options_.gate_learning_rate * decay, bias);
         std::copy_n(gates.data(), sizes_[0], gate_weights);
         std::copy_n(gates.data() + sizes_[0], sizes_[1], gate_bias);
       }
       if (!options_.solve_leaves && options_.leaf_learning_rate > 0) {
         std::copy_n(leaf_values, sizes_[2], leaves.data());
         if (leaf_weights) std::copy_n(leaf_weights, sizes_[3], leaves.data() + sizes_[2]);
-        leaf_adam.step(gradient + n_gates, leaves.data(), options_.leaf_learning_rate * decay, t);
+        leaf_adam.step(gradient + n_gates, leaves.data(), options_.leaf_learning_rate * decay, bias);
         std::copy_n(leaves.data(), sizes_[2], leaf_values);
         if (leaf_weights) std::copy_n(leaves.data() + sizes_[2], sizes_[3], leaf_weights);
       }
       if (learns_transform()) {
         const double rate = options_.transform_learning_rate * decay;
-        q_adam.step(gradient + n_gates + n_leaf, q_, rate, t);
+        q_adam.step(gradient + n_gates + n_leaf, q_, rate, bias);
         if (options_.group_lasso > 0) shrink_columns(static_cast<T>(options_.group_lasso * rate));
       }
     }
     forward();
     give_back_q();
-    loss_trace[options_.n_steps] = squared_error();
+    if (loss_trace) loss_trace[options_.n_steps] = squared_error();
     std::copy(output_.begin(), output_.end(), output);
   }
 
@@ -118,6 +127,7 @@ class JointFitter {
     blocks_.clear();
     composed_ = leaf_weights_ == nullptr && (options_.transform != TransformKind::linear || m > node_count(tree_));
     composed_gates_.resize(static_cast<size_t>(composed_ ? node_count(tree_) * input_stride_ : 0));
+    keep_.resize(static_cast<size_t>(n_inputs_));
     take_q();
     for (int64_t b = 0; b < n_blocks_; ++b) {
       const int64_t n = std::min(kBlockRows, n_ - b * kBlockRows);
@@ -309,18 +319,19 @@ class JointFitter {
     std::vector<double>& total = blocks_[0].gram;
     for (int64_t b = 1; b < n_blocks_; ++b)
       for (size_t j = 0; j < total.size(); ++j) total[j] += blocks_[static_cast<size_t>(b)].gram[j];
-    cholesky_.compute(total.data(), n_basis_, options_.ridge, interrupt_);
     const int64_t per_leaf = n_basis_ / leaf_count(tree_), n_outputs = tree_.n_outputs;
-    solution_.resize(static_cast<size_t>(n_basis_));
-    for (int64_t o = 0; o < n_outputs; ++o) {
-      cholesky_.solve(total.data() + n_basis_ * n_basis_ + o * n_basis_, solution_.data());
+    cholesky_.compute(total.data(), n_basis_, options_.ridge, interrupt_, total.data() + n_basis_ * n_basis_,
+                      n_outputs);
+    cholesky_.invert();
+    solution_.resize(static_cast<size_t>(n_outputs * n_basis_));
+    cholesky_.solve_all(solution_.data());
+    for (int64_t o = 0; o < n_outputs; ++o)
       for (int64_t leaf = 0; leaf < leaf_count(tree_); ++leaf) {
-        leaf_values_[leaf * n_outputs + o] = static_cast<T>(solution_[leaf * per_leaf]);
+        const double* own = solution_.data() + o * n_basis_ + leaf * per_leaf;
+        leaf_values_[leaf * n_outputs + o] = static_cast<T>(own[0]);
         for (int64_t a = 0; a + 1 < per_leaf; ++a)
-          leaf_weights_[(leaf * n_outputs + o) * tree_.n_components + a] =
-              static_cast<T>(solution_[leaf * per_leaf + 1 + a]);
+          leaf_weights_[(leaf * n_outputs + o) * tree_.n_components + a] = static_cast<T>(own[1 + a]);
       }
-    }
   }
 
   double squared_error() const {
@@ -333,9 +344,9 @@ class JointFitter {
     return 0.5 * sum * static_cast<double>(inverse_total_);
   }
 
-  // Fills gradient_ and returns the loss. With solved leaves the envelope theorem holds: at the optimum of the leaves
+  // Fills gradient_. With solved leaves the envelope theorem holds: at the optimum of the leaves
   // the gradient with respect to gates and Q is the one with the leaves held fixed.
-  double backward() {
+  void backward() {
     each_block([&](Block& block, int64_t begin, int64_t n) {
       const int64_t stride = block.tree.stride;
       for (int64_t o = 0; o < tree_.n_outputs; ++o) {
@@ -355,7 +366,8 @@ class JointFitter {
       T* grad_logit = block.buffer.data() + (2 * leaf_count(tree_) + 1) * stride;
       std::fill(block.grad_z.begin(), block.grad_z.end(), T(0));
       backward_to_logits(tree_, block.tree, z_of(block), stride, block.grad_output.data(), stride, n,
-                         block.buffer.data(), grad_logit, leaf_values, leaf_weights, block.grad_z.data(), stride);
+                         block.buffer.data(), grad_logit, options_.solve_leaves ? nullptr : leaf_values, leaf_weights,
+                         block.grad_z.data(), stride);
       if (!composed_) {
         backward_from_logits(tree_, grad_logit, stride, z_of(block), stride, n, gate_weights, gate_bias,
                              block.grad_z.data(), stride);
@@ -381,7 +393,6 @@ class JointFitter {
              static_cast<int64_t>(total.size()));
       pull_back_composed(total.data(), gradient_.data(), gradient_.data() + n_parameters_ - sizes_[4]);
     }
-    return squared_error();
   }
 
   // grad_Q = grad_z X^T (its diagonal for a diagonal transform)
@@ -398,13 +409,15 @@ class JointFitter {
   // group soft-thresholding: reduces the Euclidean norm of each column of Q by `amount`, at most to zero
   void shrink_columns(T amount) {
     const int64_t rows = options_.transform == TransformKind::linear ? tree_.n_components : 1;
+    SB_SIMD
     for (int64_t j = 0; j < n_inputs_; ++j) {
       T square = 0;
       for (int64_t a = 0; a < rows; ++a) square += q_[a * input_stride_ + j] * q_[a * input_stride_ + j];
       const T length = std::sqrt(square);
-      const T keep = length > amount ? T(1) - amount / length : T(0);
-      for (int64_t a = 0; a < rows; ++a) q_[a * input_stride_ + j] *= keep;
+      keep_[j] = length > amount ? T(1) - amount / length : T(0);
     }
+    for (int64_t a = 0; a < rows; ++a)
+      for (int64_t j = 0; j < n_inputs_; ++j) q_[a * input_stride_ + j] *= keep_[j];
   }
 
   const T* x_;
@@ -423,7 +436,7 @@ class JointFitter {
   int64_t sizes_[5] = {}, n_parameters_ = 0, n_basis_ = 0, n_blocks_ = 0, input_stride_ = 0;
   bool composed_ = false;
   std::vector<Block> blocks_;
-  std::vector<T> gradient_, output_, composed_gates_, own_q_;
+  std::vector<T> gradient_, output_, composed_gates_, own_q_, keep_;
   std::vector<double> solution_;
   Cholesky cholesky_;
 };

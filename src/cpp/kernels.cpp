@@ -96,13 +96,12 @@ void call_boost_joint(const T* x, const T* y, const T* weight, int64_t n_inputs,
   const int64_t size = trees.n_outputs * n_samples;
   const T rate = static_cast<T>(learning_rate);
   std::vector<T> residual(static_cast<size_t>(size)), output(residual.size());
-  std::vector<double> trace(static_cast<size_t>(settings.n_steps) + 1);
   for (int64_t k = 0; k < n_rounds; ++k) {
     T* own = q + k * q_size;
     if (k > 0) std::copy_n(own - q_size, q_size, own);
     call_negative_gradient(loss, y, prediction, size, residual.data());
     call_fit_joint(x, residual.data(), weight, n_inputs, n_samples, settings, n_threads, interrupt,
-                   tree_of_round(trees, k), own, output.data(), trace.data());
+                   tree_of_round(trees, k), own, output.data(), nullptr);
     if (interrupted(interrupt)) return;
     for (T& value : output) value *= rate;
     for (int64_t i = 0; i < size; ++i) prediction[i] += output[i];

@@ -72,32 +72,33 @@ void moments(const T* x, const T* y, const T* weight, int64_t n_columns, int64_t
 // Decomposition Q T Q' of a symmetric matrix with T tridiagonal, by Householder reflections. Each pass over the matrix
 // applies the previous reflection and multiplies with the vector of the next one.
 struct Tridiagonal {
-  int64_t n = 0;
+  int64_t n = 0, stride = 0;
   std::vector<double> diagonal, below;     // of T
   std::vector<double> reflectors, factor;  // row k of `reflectors` is v_k, zero up to k; H_k = I - factor_k v_k v_k'
 
   void compute(const double* symmetric, int64_t size, Interrupt* interrupt) {
     n = size;
-    std::vector<double> a(symmetric, symmetric + n * n), column(static_cast<size_t>(n)), w(static_cast<size_t>(n));
+    stride = round_up(n, Lanes<double>::count);  // so that all passes are over whole vectors
+    std::vector<double> a(static_cast<size_t>(n * stride), 0.0), column(static_cast<size_t>(n)),
+        w(static_cast<size_t>(stride), 0.0), none(static_cast<size_t>(stride), 0.0);
+    for (int64_t i = 0; i < n; ++i) std::copy_n(symmetric + i * n, n, a.data() + i * stride);
     diagonal.assign(static_cast<size_t>(n), 0.0);
     below.assign(static_cast<size_t>(n), 0.0);
-    reflectors.assign(static_cast<size_t>(n * n), 0.0);
+    reflectors.assign(static_cast<size_t>(n * stride), 0.0);
     factor.assign(static_cast<size_t>(n), 0.0);
     double largest = 0;
-    for (int64_t k = 0; k < n; ++k) largest = std::max(largest, a[k * n + k]);
+    for (int64_t k = 0; k < n; ++k) largest = std::max(largest, a[k * stride + k]);
     const double nothing = 1e-30 * largest;  // far below rounding; the squares of anything smaller may underflow
-    double* previous = nullptr;
+    const double* previous = none.data();
     for (int64_t k = 0; k < n; ++k) {
       if (k % 64 == 63 && interrupted(interrupt)) return;
       // row k of the remaining matrix after the previous reflection
-      double* row = a.data() + k * n;
-      if (previous) {
-        axpy(-previous[k], w.data() + k, row + k, n - k);
-        axpy(-w[k], previous + k, row + k, n - k);
-      }
+      double* row = a.data() + k * stride;
+      axpy(-previous[k], w.data() + k, row + k, n - k);
+      axpy(-w[k], previous + k, row + k, n - k);
       diagonal[k] = row[k];
       if (k + 1 == n) break;
-      double* v = reflectors.data() + k * n;
+      double* v = reflectors.data() + k * stride;
       std::copy(row + k + 1, row + n, v + k + 1);
       const double length = std::sqrt(dot(v + k + 1, v + k + 1, n - k - 1));
       if (length > nothing) {
@@ -106,17 +107,13 @@ struct Tridiagonal {
         v[k + 1] -= alpha;
         factor[k] = 2.0 / dot(v + k + 1, v + k + 1, n - k - 1);
       }
-      for (int64_t i = k + 1; i < n; ++i) {
-        double* rest = a.data() + i * n;
-        if (previous) {
-          const double vi = previous[i], wi = w[i];
-          SB_SIMD
-          for (int64_t j = k + 1; j < n; ++j) rest[j] -= vi * w[j] + wi * previous[j];
-        }
-        column[i] = factor[k] * dot(rest + k + 1, v + k + 1, n - k - 1);
-      }
+      const Pass pass{a.data(), stride, (k + 1) / Lanes<double>::count * Lanes<double>::count, previous, w.data(), v};
+      int64_t i = k + 1;
+      for (; i + 4 <= n; i += 4) reflect_rows<4>(pass, i, column.data() + i);
+      for (; i < n; ++i) reflect_rows<1>(pass, i, column.data() + i);
+      for (i = k + 1; i < n; ++i) column[i] *= factor[k];
       const double half = 0.5 * factor[k] * dot(column.data() + k + 1, v + k + 1, n - k - 1);
-      for (int64_t i = k + 1; i < n; ++i) w[i] = column[i] - half * v[i];
+      for (i = k + 1; i < n; ++i) w[i] = column[i] - half * v[i];
       previous = v;
     }
   }
@@ -127,11 +124,37 @@ struct Tridiagonal {
     for (int64_t step = 0; step + 1 < n; ++step) {
       const int64_t k = transposed ? step : n - 2 - step;
       if (factor[k] == 0) continue;
-      const double* v = reflectors.data() + k * n;
+      const double* v = reflectors.data() + k * stride;
       std::fill(s.begin(), s.end(), 0.0);
       for (int64_t i = k + 1; i < n; ++i) axpy(v[i], x + i * batch, s.data(), batch);
       for (int64_t i = k + 1; i < n; ++i) axpy(-factor[k] * v[i], s.data(), x + i * batch, batch);
     }
+  }
+
+ private:
+  // A pass over the columns from `first`: rows a_i -= previous_i w + w_i previous, and their products with v.
+  struct Pass {
+    double* a;
+    int64_t stride, first;
+    const double *previous, *w, *v;
+  };
+
+  // Rows i to i + R - 1, which share the loads of the three vectors. Columns that are finished may change.
+  template <int R>
+  static void reflect_rows(const Pass& p, int64_t i, double* product) {
+    using V = typename Lanes<double>::vec;
+    V sum[R] = {};
+    double* rows = p.a + i * p.stride;
+    for (int64_t j = p.first; j < p.stride; j += Lanes<double>::count) {
+      const V w = load(p.w + j), previous = load(p.previous + j), v = load(p.v + j);
+      SB_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const V rest = load(rows + r * p.stride + j) - p.previous[i + r] * w - p.w[i + r] * previous;
+        store(rows + r * p.stride + j, rest);
+        sum[r] += rest * v;
+      }
+    }
+    lane_sums<double, R>(sum, product);
   }
 };
 

@@ -10,6 +10,15 @@ namespace SB_ISA {
 // tile are flat and unrolled, because the compiler keeps arrays in memory in nested loops.
 constexpr int kTileRows = SB_VECTOR_BYTES == 64 ? 8 : 4;
 
+// Calls work with `value`, from 1 to `most`, as a compile-time constant, and returns it.
+template <int most, typename Work>
+inline int64_t with_constant(int64_t value, Work work) {
+  if constexpr (most > 1)
+    if (value < most) return with_constant<most - 1>(value, work);
+  work(std::integral_constant<int, most>{});
+  return most;
+}
+
 template <typename T, int R, int W, bool transposed>
 inline void multiply_tile(const T* a, int64_t a_stride, int64_t m, const T* b, int64_t b_stride, const T* bias, T* out,
                           int64_t out_stride) {
@@ -34,46 +43,21 @@ template <typename T, int R, bool transposed>
 inline void multiply_rows(const T* a, int64_t a_stride, int64_t m, const T* b, int64_t b_stride, int64_t n,
                           const T* bias, T* out, int64_t out_stride) {
   constexpr int64_t kLanes = Lanes<T>::count;
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes)
-    multiply_tile<T, R, 2, transposed>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
-  for (; i < n; i += kLanes)
-    multiply_tile<T, R, 1, transposed>(a, a_stride, m, b + i, b_stride, bias, out + i, out_stride);
+  constexpr int kWide = R == 1 ? 8 : R == 2 ? 4 : 2;  // a sum waits for the last one, so few rows need many vectors
+  for (int64_t i = 0; i < n;) {
+    const int64_t left = (n - i) / kLanes, pieces = (left + kWide - 1) / kWide;  // of about equal width
+    i += kLanes * with_constant<kWide>((left + pieces - 1) / pieces, [&](auto width) {
+           multiply_tile<T, R, decltype(width)::value, transposed>(a, a_stride, m, b + i, b_stride, bias, out + i,
+                                                                   out_stride);
+         });
+  }
 }
 
 // Splits p rows into tiles and calls `tile` with the compile-time number of rows and the first row of each.
 template <typename Tile>
 inline void in_tiles(int64_t p, Tile tile) {
-  for (int64_t r = 0; r < p; r += kTileRows) {
-    switch (std::min<int64_t>(p - r, kTileRows)) {
-      case 1:
-        tile(std::integral_constant<int, 1>{}, r);
-        break;
-      case 2:
-        tile(std::integral_constant<int, 2>{}, r);
-        break;
-      case 3:
-        tile(std::integral_constant<int, 3>{}, r);
-        break;
-      case 4:
-        tile(std::integral_constant<int, 4>{}, r);
-        break;
-#if SB_VECTOR_BYTES == 64
-      case 5:
-        tile(std::integral_constant<int, 5>{}, r);
-        break;
-      case 6:
-        tile(std::integral_constant<int, 6>{}, r);
-        break;
-      case 7:
-        tile(std::integral_constant<int, 7>{}, r);
-        break;
-      case 8:
-        tile(std::integral_constant<int, 8>{}, r);
-        break;
-#endif
-    }
-  }
+  for (int64_t r = 0; r < p; r += kTileRows)
+    with_constant<kTileRows>(std::min<int64_t>(p - r, kTileRows), [&](auto rows) { tile(rows, r); });
 }
 
 // out (p, n) = a (p, m) b (m, n), plus bias (p,) if given. Each matrix has its own row stride; n is a multiple of the

@@ -40,16 +40,16 @@ void load_rows(const Ensemble<T>& e, const T* rows, int64_t n, PredictScratch<T>
   }
 }
 
-// out (n_outputs, out_stride) += output of tree k
+// Gates of tree k into s.right and s.left; only those that use the column at place `changed`, unless it is negative.
 template <typename T>
-void add_tree(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, T* out, int64_t out_stride) {
-  const int depth = e.depth[k];
-  const int64_t n_leaves = leaf_count(depth), n_nodes = n_leaves - 1;
+void fill_gates(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, int64_t changed = -1) {
+  const int64_t n_nodes = leaf_count(e.depth[k]) - 1;
   const int32_t* columns = e.columns + e.column_start[k];
   const int64_t n_columns = e.column_start[k + 1] - e.column_start[k];
   const T* weights = e.gate_weights + e.weight_start[k];
   const T* bias = e.gate_bias + e.bias_start[k];
   for (int64_t node = 0; node < n_nodes; ++node) {
+    if (changed >= 0 && weights[node * n_columns + changed] == T(0)) continue;
     T* logit = s.right.data() + node * s.stride;
     std::fill_n(logit, n, bias[node]);
     for (int64_t c = 0; c < n_columns; ++c) {
@@ -58,6 +58,15 @@ void add_tree(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, 
     }
     sigmoid_pair(logit, n, logit, s.left.data() + node * s.stride);
   }
+}
+
+// out (n_outputs, out_stride) += output of tree k, whose gates are filled
+template <typename T>
+void add_leaves(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, T* out, int64_t out_stride) {
+  const int depth = e.depth[k];
+  const int64_t n_leaves = leaf_count(depth);
+  const int32_t* columns = e.columns + e.column_start[k];
+  const int64_t n_columns = e.column_start[k + 1] - e.column_start[k];
   leaf_memberships(s.right.data(), s.left.data(), depth, s.stride, n, s.memberships.data());
   const T* values = e.leaf + e.leaf_start[k];
   const T* slopes = values + n_leaves * e.n_outputs;
@@ -75,6 +84,13 @@ void add_tree(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, 
       SB_SIMD
       for (int64_t i = 0; i < n; ++i) result[i] += reach[i] * value[i];
     }
+}
+
+// out (n_outputs, out_stride) += output of tree k
+template <typename T>
+void add_tree(const Ensemble<T>& e, int64_t k, int64_t n, PredictScratch<T>& s, T* out, int64_t out_stride) {
+  fill_gates(e, k, n, s);
+  add_leaves(e, k, n, s, out, out_stride);
 }
 
 // out (n_samples, n_outputs) row-major
@@ -130,18 +146,24 @@ void column_effects(const Ensemble<T>& e, const T* rows, const T* weight, int64_
     PredictScratch<T> s(e, n);
     const int64_t size = e.n_outputs * s.stride;
     std::vector<T> as_is(static_cast<size_t>(size)), without(static_cast<size_t>(size)),
-        change(static_cast<size_t>(e.n_inputs * size), T(0)), held(static_cast<size_t>(s.stride));
+        change(static_cast<size_t>(e.n_inputs * size), T(0)), held(static_cast<size_t>(s.stride)), right, left;
     load_rows(e, rows + begin * e.n_inputs, n, s);
     for (int64_t k = 0; k < e.n_trees; ++k) {
       std::fill(as_is.begin(), as_is.end(), T(0));
       add_tree(e, k, n, s, as_is.data(), s.stride);
+      const int64_t gates = (leaf_count(e.depth[k]) - 1) * s.stride;
+      right.assign(s.right.begin(), s.right.begin() + gates);
+      left.assign(s.left.begin(), s.left.begin() + gates);
       for (int64_t c = e.column_start[k]; c < e.column_start[k + 1]; ++c) {
         const int64_t j = e.columns[c];
         T* x = s.x.data() + j * s.stride;
         std::copy_n(x, n, held.data());
         std::fill_n(x, n, T(0));
         std::fill(without.begin(), without.end(), T(0));
-        add_tree(e, k, n, s, without.data(), s.stride);
+        std::copy(right.begin(), right.end(), s.right.begin());
+        std::copy(left.begin(), left.end(), s.left.begin());
+        fill_gates(e, k, n, s, c - e.column_start[k]);
+        add_leaves(e, k, n, s, without.data(), s.stride);
         std::copy_n(held.data(), n, x);
         for (int64_t i = 0; i < size; ++i) change[j * size + i] += as_is[i] - without[i];
       }

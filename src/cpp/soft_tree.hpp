@@ -131,8 +131,8 @@ void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, i
 }
 
 // Gradients of sum(grad_output * output) for one block whose forward pass is in `scratch`, down to the logits of the
-// gates. Writes grad_logit (n_nodes, stride) and adds to the gradients of the leaves and, through linear leaves, to
-// grad_z, which may be null for constant leaves.
+// gates. Writes grad_logit (n_nodes, stride) and adds to the gradients of the leaves, unless grad_leaf_values is null,
+// and, through linear leaves, to grad_z, which may be null for constant leaves.
 //
 // With S_l = membership_l * <grad_output, leaf output_l>, the paper's double sum over leaves and path nodes
 // collapses, node by node, to   d/dlogit_m = (1 - p_m) * sum_{l right of m} S_l - p_m * sum_{l left of m} S_l,
@@ -160,7 +160,7 @@ void backward_to_logits(const TreeView<const T>& tree, const TreeBlock<T>& scrat
           sum[i] += g * constant;
           total += g;
         }
-        grad_leaf_values[leaf * tree.n_outputs + o] += total;
+        if (grad_leaf_values) grad_leaf_values[leaf * tree.n_outputs + o] += total;
         continue;
       }
       leaf_output(tree, leaf, o, z, z_stride, n, value);
@@ -171,10 +171,10 @@ void backward_to_logits(const TreeView<const T>& tree, const TreeBlock<T>& scrat
         sum[i] += reach_grad[i] * value[i];
         total += reach_grad[i];
       }
-      grad_leaf_values[leaf * tree.n_outputs + o] += total;
+      if (grad_leaf_values) grad_leaf_values[leaf * tree.n_outputs + o] += total;
       const int64_t row = (leaf * tree.n_outputs + o) * n_components;
       for (int64_t a = 0; a < n_components; ++a) {
-        grad_leaf_weights[row + a] += dot(reach_grad, z + a * z_stride, n);
+        if (grad_leaf_values) grad_leaf_weights[row + a] += dot(reach_grad, z + a * z_stride, n);
         if (tree.leaf_weights[row + a] != T(0))
           axpy(tree.leaf_weights[row + a], reach_grad, grad_z + a * grad_z_stride, n);
       }

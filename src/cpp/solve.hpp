@@ -18,56 +18,71 @@ void accumulate_gram(const T* basis, const T* target, int64_t n_basis, int64_t n
   constexpr int64_t kTile = SB_VECTOR_BYTES == 64 ? 4 : 2;  // rows of the tile, which fits the registers
   constexpr int64_t kWide = SB_VECTOR_BYTES == 64 ? 4 : 3;  // columns of the tile
   const int64_t padded = round_up(n, kLanes);
+  // past the last basis function a tile repeats it, and the results are not used
+  auto row_of = [&](int64_t p) { return basis + std::min(p, n_basis - 1) * stride; };
   for (int64_t p0 = 0; p0 < n_basis; p0 += kTile) {
-    for (int64_t q0 = 0; q0 < p0 + kTile; q0 += kWide) {
-      if (p0 + kTile <= n_basis && q0 + kWide <= n_basis) {
-        V sum[kTile * kWide] = {};
-        for (int64_t i = 0; i < padded; i += kLanes) {
-          V row[kTile], column[kWide];
-          SB_UNROLL
-          for (int64_t a = 0; a < kTile; ++a) row[a] = load(basis + (p0 + a) * stride + i);
-          SB_UNROLL
-          for (int64_t b = 0; b < kWide; ++b) column[b] = load(basis + (q0 + b) * stride + i);
-          SB_UNROLL
-          for (int64_t e = 0; e < kTile * kWide; ++e) sum[e] += row[e / kWide] * column[e % kWide];
-        }
+    const T* rows[kTile];
+    for (int64_t a = 0; a < kTile; ++a) rows[a] = row_of(p0 + a);
+    const int64_t last = std::min(p0 + kTile, n_basis);
+    for (int64_t q0 = 0; q0 < last; q0 += kWide) {
+      const T* columns[kWide];
+      for (int64_t b = 0; b < kWide; ++b) columns[b] = row_of(q0 + b);
+      V sum[kTile * kWide] = {};
+      for (int64_t i = 0; i < padded; i += kLanes) {
+        V row[kTile], column[kWide];
         SB_UNROLL
-        for (int64_t a = 0; a < kTile; ++a) {
-          T total[kWide];
-          lane_sums<T, kWide>(sum + a * kWide, total);
-          for (int64_t b = 0; b < std::min(kWide, p0 + a - q0 + 1); ++b)
-            gram[(p0 + a) * n_basis + q0 + b] += static_cast<double>(total[b]);
-        }
-      } else {
-        for (int64_t p = p0; p < std::min(p0 + kTile, n_basis); ++p)
-          for (int64_t q = q0; q < std::min(q0 + kWide, p + 1); ++q)
-            gram[p * n_basis + q] += static_cast<double>(dot(basis + p * stride, basis + q * stride, padded));
+        for (int64_t a = 0; a < kTile; ++a) row[a] = load(rows[a] + i);
+        SB_UNROLL
+        for (int64_t b = 0; b < kWide; ++b) column[b] = load(columns[b] + i);
+        SB_UNROLL
+        for (int64_t e = 0; e < kTile * kWide; ++e) sum[e] += row[e / kWide] * column[e % kWide];
+      }
+      SB_UNROLL
+      for (int64_t a = 0; a < kTile; ++a) {
+        T total[kWide];
+        lane_sums<T, kWide>(sum + a * kWide, total);
+        if (p0 + a >= n_basis) continue;
+        for (int64_t b = 0; b < std::min(kWide, p0 + a - q0 + 1); ++b)
+          gram[(p0 + a) * n_basis + q0 + b] += static_cast<double>(total[b]);
       }
     }
+    for (int64_t o = 0; o < n_outputs; ++o) {
+      V sum[kTile] = {};
+      for (int64_t i = 0; i < padded; i += kLanes) {
+        const V right = load(target + o * stride + i);
+        SB_UNROLL
+        for (int64_t a = 0; a < kTile; ++a) sum[a] += load(rows[a] + i) * right;
+      }
+      T total[kTile];
+      lane_sums<T, kTile>(sum, total);
+      for (int64_t p = p0; p < last; ++p) cross[o * n_basis + p] += static_cast<double>(total[p - p0]);
+    }
   }
-  for (int64_t o = 0; o < n_outputs; ++o)
-    for (int64_t p = 0; p < n_basis; ++p)
-      cross[o * n_basis + p] += static_cast<double>(dot(target + o * stride, basis + p * stride, padded));
 }
 
 // Cholesky factor of gram + ridge I. A pivot that is lost to rounding (duplicated or empty basis functions and too
 // small a ridge) gets an inverse of zero, which sets the coefficient to zero.
 struct Cholesky {
-  int64_t size = 0, stride = 0;
-  std::vector<double> factor;  // U of U'U, row-major, rows `stride` apart so that updates are whole vectors
+  int64_t size = 0, stride = 0, n_right = 0;
+  std::vector<double>
+      factor;  // U of U'U, row-major, rows `stride` apart so that updates are whole vectors; then U'^-1 c
   std::vector<double> inverse_diagonal;
-  std::vector<double> inverse;  // inverse of U', lower triangle; see invert()
+  std::vector<double> inverse;  // inverse of U', lower triangle, rows `stride` apart; see invert()
 
-  void compute(const double* gram, int64_t n, double ridge, Interrupt* interrupt = nullptr) {
+  // With right sides c (n_right, n), they are eliminated together with the matrix, for solve_all().
+  void compute(const double* gram, int64_t n, double ridge, Interrupt* interrupt = nullptr,
+               const double* right = nullptr, int64_t n_rights = 0) {
     constexpr int64_t kLanes = Lanes<double>::count;
     size = n;
-    stride = round_up(n, kLanes);
+    n_right = n_rights;
+    stride = round_up(n + n_right, kLanes);
     factor.resize(static_cast<size_t>(n * stride));
-    inverse_diagonal.assign(static_cast<size_t>(n), 0.0);
+    inverse_diagonal.resize(static_cast<size_t>(n));
     double* u = factor.data();
     double largest = 0;
     for (int64_t p = 0; p < n; ++p) {
       for (int64_t q = 0; q <= p; ++q) u[q * stride + p] = gram[p * n + q];
+      for (int64_t o = 0; o < n_right; ++o) u[p * stride + n + o] = right[o * n + p];
       u[p * stride + p] += ridge;
       largest = std::max(largest, u[p * stride + p]);
     }
@@ -76,8 +91,8 @@ struct Cholesky {
       double* row = u + k * stride;
       const double pivot = row[k], inverse = pivot > 1e-14 * largest ? 1.0 / std::sqrt(pivot) : 0.0;
       inverse_diagonal[k] = inverse;
-      for (int64_t i = k; i < n; ++i) row[i] *= inverse;
-      // elements left of the diagonal are never read, so updates may start at a whole vector
+      // elements left of the diagonal are never read, so whole vectors may be changed
+      for (int64_t i = k / kLanes * kLanes; i < stride; i += kLanes) store(row + i, load(row + i) * inverse);
       for (int64_t r = k + 1; r < n; ++r) {
         const double f = row[r];
         double* other = u + r * stride;
@@ -99,21 +114,35 @@ struct Cholesky {
     }
   }
 
-  // Computes `inverse`, rows `stride` apart; leverages are then a product instead of a solve for every row.
+  // Computes `inverse`; leverages are then a product instead of a solve for every row.
   void invert() {
     constexpr int64_t kLanes = Lanes<double>::count;
     using V = typename Lanes<double>::vec;
-    inverse.assign(static_cast<size_t>(size * stride), 0.0);
+    inverse.resize(static_cast<size_t>(size * stride));
     for (int64_t p = 0; p < size; ++p) {
       double* row = inverse.data() + p * stride;
-      for (int64_t i = 0; i < p; i += kLanes) {
-        V sum = {};
+      const V diagonal = V{} + inverse_diagonal[p];
+      for (int64_t i = 0; i <= p; i += kLanes) {
+        V sum = {};  // rows are zero past their diagonal, up to a whole vector
         for (int64_t q = i; q < p; ++q) sum -= factor[q * stride + p] * load(inverse.data() + q * stride + i);
-        store(row + i, sum);
+        store(row + i, sum * diagonal);
       }
-      row[p] += 1.0;
-      for (int64_t i = 0; i <= p; ++i) row[i] *= inverse_diagonal[p];
+      row[p] = inverse_diagonal[p];
     }
+  }
+
+  // Solutions (n_right, n) for the right sides of compute(); needs invert().
+  void solve_all(double* solutions) const {
+    constexpr int64_t kLanes = Lanes<double>::count;
+    using V = typename Lanes<double>::vec;
+    for (int64_t o = 0; o < n_right; ++o)
+      for (int64_t i = 0; i < size; i += kLanes) {
+        V sum = {};
+        for (int64_t p = i; p < size; ++p) sum += factor[p * stride + size + o] * load(inverse.data() + p * stride + i);
+        double part[kLanes];
+        store(part, sum);
+        std::copy_n(part, std::min(kLanes, size - i), solutions + o * size + i);
+      }
   }
 };
 
@@ -151,14 +180,17 @@ double leave_one_out(const T* basis, const T* target, const T* weight, const Cho
   using V = typename Lanes<T>::vec;
   constexpr int64_t kLanes = Lanes<T>::count;
   const int64_t padded = round_up(n_basis, 4), n_rows = round_up(n, kLanes);
-  buffer.assign(static_cast<size_t>(padded * n_basis + n_basis * n_outputs + 2 * n_rows), T(0));
+  buffer.resize(static_cast<size_t>(padded * n_basis + n_basis * n_outputs + 2 * n_rows));
   T* inverse = buffer.data();
   T* gamma = inverse + padded * n_basis;
   T* keep = gamma + n_basis * n_outputs;
   T* error = keep + n_rows;
-  for (int64_t p = 0; p < n_basis; ++p)
-    for (int64_t q = 0; q <= p; ++q)
-      inverse[p / 4 * 4 * n_basis + q * 4 + p % 4] = static_cast<T>(cholesky.inverse[p * cholesky.stride + q]);
+  for (int64_t p = 0; p < padded; ++p) {
+    const double* row = cholesky.inverse.data() + p * cholesky.stride;
+    T* to = inverse + p / 4 * 4 * n_basis + p % 4;
+    const int64_t last = std::min(p / 4 * 4 + 4, n_basis);
+    for (int64_t q = 0; q < last; ++q) to[q * 4] = q <= p && p < n_basis ? static_cast<T>(row[q]) : T(0);
+  }
   for (int64_t j = 0; j < n_basis * n_outputs; ++j) gamma[j] = static_cast<T>(coefficients[j]);
   int64_t i = 0;
   for (; i + 2 * kLanes <= n_rows; i += 2 * kLanes) leverages<T, 2>(inverse, basis + i, n_basis, stride, keep + i);
