@@ -6,6 +6,7 @@ Arrays of samples are feature-major: ``z`` has shape (n_components, n_samples), 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -93,6 +94,7 @@ def greedy_settings(
     return settings
 
 
+@lru_cache(maxsize=64)
 def loss_settings(kind: str, parameter: float = 1.0, refit_leaves: bool = False) -> Any:
     """A loss that the kernels know, documented in ``src/cpp/types.hpp``."""
     settings = _core.LossSettings()

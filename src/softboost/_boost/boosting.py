@@ -211,8 +211,11 @@ def boost(
     if previous is not None:
         model.train_loss = list(previous.train_loss)
     if recipe.transform is not None and theta is None:
-        first, rng = parts[0], np.random.default_rng(rng)
-        theta = recipe.transform.start_weighted(first.data.X.T, first.residual(loss).T, first.data.weight, rng)
+        first = parts[0]
+        if recipe.transform.draws_start:
+            rng = np.random.default_rng(rng)
+        start = first.data.X.T, first.residual(loss).T, first.data.weight
+        theta = recipe.transform.start_weighted(*start, rng)  # type: ignore[arg-type]
         theta = np.asarray(theta, dtype=X.dtype)
 
     if previous is None and after_round is None and len(parts) == 1:

@@ -120,18 +120,21 @@ class GaussianProcess:
             nothing = replace(function, centres=rows[:, :1], coefficients=np.zeros((len(target), 1)))
             return Fitted(nothing, None, np.zeros(target.shape, dtype=data.X.dtype))  # type: ignore[arg-type]
         distance = squared_distances(rows, rows, data.n_threads) / size
-        root, noises = np.sqrt(weight), np.array(self.noises)
+        root, noises = None if data.weight is None else np.sqrt(weight), np.array(self.noises)
+        scaled = target if root is None else target * root
         best, best_value = (1.0, distance, target), np.inf
         for length in self.lengths:
             K = matern(distance / length**2)
-            solved, log_determinants = _kernels.ridge_path(root[:, None] * K * root, target * root, noises)
+            covariance = K if root is None else root[:, None] * K * root
+            solved, log_determinants = _kernels.ridge_path(covariance, scaled, noises)
             # minus twice the log likelihood; a row of weight w counts like w equal rows
-            quadratic = np.einsum("loi,oi->lo", solved, target * root) / total
+            quadratic = np.einsum("loi,oi->lo", solved, scaled) / total
             logs = log_determinants + (total - len(weight)) * np.log(noises)
             value = (total * np.log(np.maximum(quadratic, 1e-300)) + logs[:, None]).sum(axis=1)
             if value.min() < best_value:
-                best_value, best = value.min(), (length, K, solved[int(np.argmin(value))] * root)
+                best_value, best = value.min(), (length, K, solved[int(np.argmin(value))])
         length, K, coefficients = best
+        coefficients = coefficients.copy() if root is None else coefficients * root
         unit = 1.0 / (length * np.sqrt(size))
         function = KernelFunction(centre, scale * unit, function.limit * unit, rows * unit, coefficients)
         output = _kernels.linear_outputs(coefficients, np.zeros(len(target)), K, data.n_threads)

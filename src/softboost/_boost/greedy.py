@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -56,19 +57,8 @@ class GreedyTrees:
     min_leaf_rows: float = MIN_LEAF_ROWS
 
     def settings(self, data: TrainingData) -> Any:
-        """Settings of the kernel, cached because every round of a fit uses the same."""
-        if self not in data._settings:
-            data._settings[self] = _kernels.greedy_settings(
-                depth=self.depth,
-                shallower=self.shallower and self.depth > 1,
-                sharpness=self.sharpness,
-                ridge=self.ridge,
-                linear_leaves=self.leaves == "linear",
-                n_extra_columns=self.n_extra_columns if self.leaves == "linear" else 0,
-                detrended_candidate=self.detrended_candidate,
-                min_leaf_weight=min_leaf_weight(data, self.min_leaf_rows),
-            )
-        return data._settings[self]
+        """Settings of the kernel."""
+        return _settings(self, min_leaf_weight(data, self.min_leaf_rows))
 
     def fit(
         self,
@@ -84,3 +74,19 @@ class GreedyTrees:
         t = _kernels.fit_greedy(data.X, data.bins, target, data.weight, self.settings(data), data.n_threads)
         tree = SoftTree(t.depth, t.columns, t.gate_weights, t.gate_bias, t.leaf_values, t.leaf_weights)
         return Fitted(tree, theta, t.output, t.leave_one_out)
+
+
+@lru_cache(maxsize=256)
+def _settings(learner: GreedyTrees, min_leaf_weight: float) -> Any:
+    """Settings of the kernel, which many fits and all of their rounds share."""
+    linear = learner.leaves == "linear"
+    return _kernels.greedy_settings(
+        depth=learner.depth,
+        shallower=learner.shallower and learner.depth > 1,
+        sharpness=learner.sharpness,
+        ridge=learner.ridge,
+        linear_leaves=linear,
+        n_extra_columns=learner.n_extra_columns if linear else 0,
+        detrended_candidate=learner.detrended_candidate,
+        min_leaf_weight=min_leaf_weight,
+    )

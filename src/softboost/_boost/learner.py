@@ -40,7 +40,7 @@ class TrainingData:
     weight: Array | None
     n_threads: int = 1
     _bins: Any = None
-    _settings: dict[Any, Any] = field(default_factory=dict)  # kernel settings of each learner
+    _settings: dict[Any, Any] = field(default_factory=dict)  # what learners keep from round to round
     _whole: tuple[TrainingData, Array] | None = None  # the rows with more columns, and which columns these are
 
     @property

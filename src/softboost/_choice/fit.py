@@ -41,6 +41,7 @@ class Fit:
         self._asked = {candidate.name: candidate for candidate in candidates if candidate.name in needed}
         self._boosted: dict[str, tuple[LinearPath, Boosted]] = {}
         self._effects: dict[str, Array | None] = {}
+        self._starts: dict[tuple[str, Start], tuple[LinearPath, Array]] = {}
 
     @cached_property
     def linear(self) -> dict[str, LinearPath]:
@@ -50,11 +51,17 @@ class Fit:
             self.rows.recentre(path)
         return paths
 
-    def _start(self, recipe: Recipe, start: Start) -> LinearPath:
-        """y_hat_0 of a recipe as a linear model of one stage."""
-        if recipe.start == "linear" and start is not None:
-            return self.linear[start[0]].stage(start[1])
-        return self.rows.flat(np.zeros(len(self.rows.y)) if recipe.start == "zero" else self.rows.constant())
+    def _start(self, recipe: Recipe, start: Start) -> tuple[LinearPath, Array]:
+        """y_hat_0 of a recipe as a linear model of one stage, and its predictions of the training rows."""
+        key = recipe.start, start
+        if key not in self._starts:
+            rows = self.rows
+            if recipe.start == "linear" and start is not None:
+                first = self.linear[start[0]].stage(start[1])
+            else:
+                first = rows.flat(np.zeros(len(rows.y)) if recipe.start == "zero" else rows.constant())
+            self._starts[key] = first, first.predict(rows.X)[0].astype(rows.X.dtype)
+        return self._starts[key]
 
     def _effects_of(self, name: str, start: Start) -> Array | None:
         """Effects of the columns on the boosted candidate of this name, after all of its rounds."""
@@ -73,8 +80,7 @@ class Fit:
         if is_asked and candidate.name in self._boosted:
             return self._boosted[candidate.name]
         rows, recipe = self.rows, candidate.recipe
-        first = self._start(recipe, start)
-        raw = first.predict(rows.X)[0].astype(rows.X.dtype)
+        first, raw = self._start(recipe, start)
         columns = self.columns(candidate, start)
         recipe = candidate.columns.prepared(recipe, columns, lambda name: self._effects_of(name, start))
         if hasattr(kwargs.get("after_round"), "begin"):

@@ -86,6 +86,7 @@ class Judge:
         self.loss, self.fixed_rounds, self.progress = loss, fixed_rounds, progress
         self.candidates, self.kind = candidates, kind
         self._judged_once: dict[str, Judged | None] = {}
+        self._start_outputs: dict[tuple[Fit, str], Array] = {}  # of validation rows, by fold and start of a recipe
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
         self._must_watch = self.n_workers > 1 and y.shape[1] > MAX_UNWATCHED_ROWS
@@ -160,13 +161,15 @@ class Judge:
 
         def work(fit: Fit, X: Array) -> Array:
             first, model = fit.boost(candidate, start, **watch)
-            seen = fit.rows.see(X)
-            staged = np.repeat(first.predict(seen) + fit.rows.level(X), n_rounds + 1, axis=0)
-            if model.rounds:
-                added = np.cumsum(model.outputs(seen, fit.rows.n_threads), axis=0)
-                staged[1 : len(added) + 1] += added
-                staged[len(added) + 1 :] += added[-1]
-            return staged
+            seen, key = fit.rows.see(X), (fit, candidate.recipe.start)
+            if key not in self._start_outputs:
+                self._start_outputs[key] = first.predict(seen) + fit.rows.level(X)
+            begin = self._start_outputs[key]
+            if not model.rounds:
+                return np.repeat(begin, n_rounds + 1, axis=0)
+            staged = begin + model.outputs(seen, fit.rows.n_threads).cumsum(axis=0)
+            after_last = [staged[-1:]] * (n_rounds - len(staged))
+            return np.concatenate([begin, staged, *after_last])
 
         n_raced = RACED_FOLDS if candidate.raced and len(self.fits) > RACED_FOLDS else 0
         first = self._over_folds(work, slice(n_raced))
@@ -272,19 +275,20 @@ def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Los
     differ then share their weight; on few rows, the best of them is best by chance.
     """
     n = len(predictions)
-    root = np.ones(y.shape[1]) if weight is None else np.sqrt(weight)
-    A = (predictions * root).reshape(n, -1).T
-    b = (y * root).ravel()
+    root = None if weight is None else np.sqrt(weight)
+    total = float(y.shape[1]) if root is None else float((root**2).sum())
     if isinstance(loss, SquaredError):
+        A = (predictions if root is None else predictions * root).reshape(n, -1).T
+        b = (y if root is None else y * root).ravel()
         if evenness > 0:
-            least = ((A - b[:, None]) ** 2).sum(axis=0).min() / (root**2).sum()
+            least = ((A - b[:, None]) ** 2).sum(axis=0).min() / total
             pull = np.sqrt(evenness * least)
             A, b = np.vstack([A, pull * np.eye(n)]), np.append(b, np.full(n, pull / n))
         heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # enforces a sum of one
         w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
         return w / w.sum()
     w = np.full(n, 1.0 / n)
-    flat, total = predictions.reshape(n, -1), float((root**2).sum())
+    flat = predictions.reshape(n, -1)
     rate, best, best_value, largest = 1.0, w, np.inf, np.abs(flat).max(axis=0)
     for _ in range(300):  # exponentiated gradient descent stays on the simplex
         combined = (w @ flat).reshape(y.shape)

@@ -94,6 +94,11 @@ class Transform(BaseEstimator):
         """
         raise NotImplementedError
 
+    @property
+    def draws_start(self) -> bool:
+        """Whether the initial theta may be random; if not, no generator is created for it."""
+        return True
+
     def start_weighted(self, X: Array, target: Array, weight: Array | None, rng: np.random.Generator) -> Array:
         """Initial theta for weighted rows; override it if the initial value depends on the rows.
 
@@ -346,6 +351,10 @@ class Linear(Transform):
     def start(self, X: Array, target: Array, rng: np.random.Generator) -> Array:
         return self.start_weighted(X, target, None, rng)
 
+    @property
+    def draws_start(self) -> bool:
+        return type(self) is not Linear  # a subclass may start elsewhere
+
     def apply(self, theta: Array, X: Array) -> Array:
         return X @ theta.T
 
@@ -392,9 +401,12 @@ def supervised_directions(X: Array, target: Array, n_components: int, weight: Ar
 
     If X has fewer informative directions than ``n_components``, the remaining rows are zero.
     """
-    root = np.sqrt(np.ones(len(X), dtype=X.dtype) if weight is None else weight)[:, None]
-    centred = (X - np.average(X, axis=0, weights=weight)) * root
-    Xd, residual = centred, (target - np.average(target, axis=0, weights=weight)) * root
+    centred, residual = (a - np.average(a, axis=0, weights=weight) for a in (X, target))
+    total = float(len(X))
+    if weight is not None:
+        root = np.sqrt(weight)[:, None]
+        centred, residual, total = centred * root, residual * root, np.sum(root**2)
+    Xd = centred
     Q = np.zeros((n_components, X.shape[1]), dtype=X.dtype)
     weights: list[Array] = []
     loadings: list[Array] = []
@@ -416,7 +428,7 @@ def supervised_directions(X: Array, target: Array, n_components: int, weight: Ar
             rotation -= (p_before @ rotation) * w_before
         weights.append(w)
         loadings.append(loading)
-        spread = np.sqrt(np.sum((centred @ rotation) ** 2) / np.sum(root**2))
+        spread = np.sqrt(np.sum((centred @ rotation) ** 2) / total)
         Q[a] = rotation / spread if spread > 0 else 0.0
     return Q
 
