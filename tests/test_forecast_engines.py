@@ -354,6 +354,28 @@ def check_death_of_a_worker(engine, folder, to_engine=None):
     pd.testing.assert_frame_equal(got, make(model=Mortal()).fit(df).predict(), check_exact=True)
 
 
+def check_laziness(to_engine, folder):
+    """No process fits a series before the forecasts are used."""
+    forecasts = make(model=Mortal(str(folder), patience=0)).forecast(to_engine(long_frame(4)))
+    assert not list(folder.iterdir())
+    to_pandas(forecasts)
+    assert list(folder.iterdir())
+
+
+def test_dask_forecasts_when_the_result_is_used(dask_client, tmp_path):
+    check_laziness(dask_frame, tmp_path)
+
+
+@pytest.mark.slow
+def test_ray_forecasts_when_the_result_is_used(ray_cluster, tmp_path):
+    check_laziness(ray_frame, tmp_path)
+
+
+@pytest.mark.slow
+def test_spark_forecasts_when_the_result_is_used(spark_session, tmp_path):
+    check_laziness(spark_frame, tmp_path)
+
+
 def test_dask_survives_the_death_of_a_worker(dask_client, tmp_path):
     check_death_of_a_worker(dask_client, tmp_path)
 
