@@ -18,13 +18,13 @@ EXP = 30  # operations of one sigmoid and its complement: a polynomial of degree
 
 
 def _seconds(work: Callable[[], Any], least: float) -> float:
-    """Median time of one call, over at least ``least`` seconds and five calls."""
+    """Median processor time of one call on one thread, over at least ``least`` seconds and five calls."""
     work()
     seconds: list[float] = []
     while len(seconds) < 5 or sum(seconds) < least:
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return statistics.median(seconds)
 
 
