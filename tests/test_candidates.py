@@ -182,6 +182,15 @@ def test_rows_of_a_correction_count_by_units_and_by_percent() -> None:
     assert wild.min() > 1.5 * calm.max()
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_correction_follows_heavy_rows(kind: str) -> None:
+    """Two groups of rows with the same inputs disagree; the mean error is that of the heavy group."""
+    X = np.zeros((200, 3), dtype=np.float32)
+    y = np.repeat([[1.0, 2.0], [-1.0, -2.0]], 100, axis=0)
+    model = fit_correction(kind, Rows(X, y, np.repeat([9.0, 1.0], 100)), 1).model
+    assert (np.asarray(model.predict(X[:1])) > 0.3).all()
+
+
 def test_a_linear_correction_weights_its_rows() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
