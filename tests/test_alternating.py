@@ -110,6 +110,8 @@ def test_folds_hold_equal_rows_whatever_the_order_and_repeats():
     assert np.bincount(fold).tolist() == [11, 10, 10, 10]
     order = np.random.default_rng(1).permutation(41)
     assert_array_equal(fold_of_rows(X[:, order]), fold[order])
+    assert_array_equal(fold_of_rows(X[[3, 0, 4, 1, 2]]), fold)
+    assert_array_equal(fold_of_rows(1e-290 * X), fold)
     assert_array_equal(fold_of_rows(np.repeat(X, 2, axis=1)), np.repeat(fold, 2))
     assert fold_of_rows(np.repeat(X[:, :7], 9, axis=1)) is None  # too few distinct rows
 
@@ -193,11 +195,28 @@ def test_transforms_that_start_at_the_identity(transform, expected):
     assert transform.starts_at_identity(3) is expected
 
 
-def test_selection_includes_trees_without_the_transform():
+@pytest.mark.parametrize("settings", [{"init": "constant"}, {"n_estimators": 6}, {"n_estimators": 6, "depth": 1}])
+def test_selection_includes_trees_without_the_transform(settings):
     X, y = index_rows(120)
-    names = set(SoftBoostRegressor(feature_transform="linear", init="constant").fit(X, y).choice_.losses)
-    without = set(SoftBoostRegressor(feature_transform=None, init="constant").fit(X, y).choice_.losses)
+    names = set(SoftBoostRegressor(feature_transform="linear", **settings).fit(X, y).choice_.losses)
+    without = set(SoftBoostRegressor(feature_transform=None, **settings).fit(X, y).choice_.losses)
     assert names == without | {"linear"}
+
+
+def test_rectangular_transform_with_a_number_of_rounds_has_no_competitor():
+    X, y = index_rows(60)
+    model = SoftBoostRegressor(n_estimators=3, feature_transform=Linear(2)).fit(X, y)
+    assert model.choice_ is None
+    assert len(model.transforms_) == 3
+
+
+def test_order_of_the_columns_does_not_matter():
+    X, y = index_rows(120)
+    order = np.random.default_rng(1).permutation(N_FEATURES)
+    given = SoftBoostRegressor(n_estimators=8, feature_transform="linear").fit(X, y)
+    assert given.choice_.weights["linear"] > 0.5
+    shuffled = SoftBoostRegressor(n_estimators=8, feature_transform="linear").fit(X[:, order], y)
+    assert_allclose(shuffled.predict(X[:, order]), given.predict(X), rtol=0, atol=1e-9)
 
 
 def test_model_goes_through_a_file(tmp_path):

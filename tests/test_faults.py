@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import PATIENCE
+from helpers import PATIENCE, plain
 from softboost import SoftBoostRegressor, load
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and limits")
@@ -35,7 +35,10 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 8))
 y = np.sin(2 * X[:, 0]) + X[:, 1]
 small = dict(n_estimators=5, learning_rate=0.3, depth=2, feature_transform=None, init="constant")
-long = dict(n_estimators=1_000_000, learning_rate=0.01, depth=2, feature_transform="linear", init="constant")
+long = dict(
+    n_estimators=1_000_000, learning_rate=0.01, depth=2, leaves="linear", gates="greedy", feature_transform="linear",
+    init="constant",
+)
 model = SoftBoostRegressor(**small).fit(X, y)
 before, names = model.predict(X), sorted(vars(model))
 
@@ -387,7 +390,7 @@ def test_killed_worker_is_told_and_leaves_the_rest_alone():
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = SoftBoostRegressor(3, 0.5, 1, feature_transform=None, init="constant").fit(X, X[:, 0])
     before = model.predict(X)
-    endless = SoftBoostRegressor(1_000_000, 0.01, 2, feature_transform="linear", init="constant")
+    endless = plain(n_estimators=1_000_000, feature_transform="linear")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(methodcaller("predict", X), model).result(timeout=PATIENCE).shape == (60,)
         (worker,) = pool._processes.values()

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import softboost
 from fuzz.harness import fuzz
-from helpers import Fourier, quartic, quartic_gradient
+from helpers import Fourier, plain, quartic, quartic_gradient
 from softboost import SoftBoostRegressor, load
 from softboost._file import values
 from softboost._file.container import FORMAT_VERSION, MAGIC, PREFIX, dumps, loads, sealed
@@ -179,7 +179,7 @@ class TestRoundTrip:
 
     def test_goes_on_learning(self):
         X, y = make_data()
-        model = SoftBoostRegressor(3, 0.3, 2, feature_transform="linear", init="constant", warm_start=True).fit(X, y)
+        model = plain(n_estimators=3, feature_transform="linear", warm_start=True).fit(X, y)
         again = loads(dumps(model))
         for m in (model, again):
             m.set_params(n_estimators=6).fit(X, y)

@@ -3,8 +3,8 @@
 Without moves the trees are those of no transform. A round fits a greedy tree on z, moves the transform by gradient
 steps with the tree held fixed, and fits the tree again. A quarter of the rows takes no part in the steps: the steps
 stop when the error of these rows no longer falls, and the transform keeps a move only if it lowers that error by more
-than its standard error. So a transform that does not help costs little, and one that helps is learned. A fit whose
-rounds are set also checks by cross-validation whether the moves pay (:mod:`softboost._choice.confirm`).
+than its standard error. So a transform that does not help costs little, and one that helps is learned. A fit without
+model selection also checks by cross-validation whether the moves pay (:mod:`softboost._choice.confirm`).
 """
 
 from __future__ import annotations
@@ -198,9 +198,11 @@ class _Split:
 def fold_of_rows(X: Array) -> Array | None:
     """Four folds of the distinct rows in a random order that depends only on X; equal rows are in the same fold.
 
-    None if there are fewer than ``LEAST_ROWS`` distinct rows.
+    Neither the order of the rows nor that of the columns matters. None if there are fewer than ``LEAST_ROWS`` distinct
+    rows.
     """
-    place = np.random.default_rng(0).normal(size=len(X)) @ X.astype(np.float64)
+    largest = np.maximum(np.abs(X).max(axis=1, keepdims=True), np.finfo(X.dtype).tiny)
+    place = np.sin(3.0 * (X / largest).astype(np.float64) + 1.0).sum(axis=0)  # the same function of each column
     order = np.argsort(place, kind="stable")
     number = np.cumsum(np.diff(place[order], prepend=place[order[0]]) > 1e-9 * np.abs(place).max())
     if number[-1] + 1 < LEAST_ROWS:

@@ -1,8 +1,8 @@
 """Whether the moves of a transform pay, in a fit without model selection.
 
-In a model selection, trees without the transform compete with those on it. A fit whose rounds are set has no such
-competitor: it is cross-validated here with and without moves, and the transform stays where it starts unless the moves
-clearly lower the error.
+In a model selection, trees without the transform compete with those on it. A fit whose parameters are all set, or that
+stops early, has no such competitor: it is cross-validated here with and without moves, and the transform stays where it
+starts unless the moves clearly lower the error.
 """
 
 from __future__ import annotations

@@ -82,13 +82,14 @@ def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]
         return [_hard_trees(hard, t) for t in ([None, Linear()] if automatic else [transform])]
     if automatic:
         return table
-    without = [candidate for candidate in table if candidate.recipe.transform is None]
-    if transform is not None:  # first, because a fit without selection takes the first one
-        chosen = _with_transform(params, transform, task)
-        return [chosen, *without] if params.n_estimators == AUTO and params.gates != "random" else [chosen]
     if _all_set(params):
-        return [AS_SET]
-    return without
+        return [AS_SET if transform is None else _with_transform(params, transform, task)]
+    without = [candidate for candidate in table if candidate.recipe.transform is None]
+    if transform is None:
+        return without
+    chosen = _with_transform(params, transform, task)  # first, because early stopping fits the first one
+    competes = params.n_estimators == AUTO or transform.starts_at_identity(task.encoded.shape[1])
+    return [chosen, *without] if competes else [chosen]
 
 
 def plain_trees(params: Any) -> Candidate | None:
@@ -112,8 +113,8 @@ def _with_transform(params: Any, transform: Transform, task: Task) -> Candidate:
     if params.gates != "random" and transform.starts_at_identity(task.encoded.shape[1]):
         # the trees of a fit without a transform, which it equals as long as the transform has not moved
         trees: Any = GreedyTrees() if _all_set(params) else TREES.recipe.learner
-        # a fit with a fixed number of rounds is not compared with trees without the transform
-        learner = AlternatingTrees(trees, required=1.0 if params.n_estimators == AUTO else ALONE_REQUIRED)
+        alone = _all_set(params) or (params.early_stopping and params.n_estimators != AUTO)
+        learner = AlternatingTrees(trees, required=ALONE_REQUIRED if alone else 1.0)
         rounds = TREES.rounds(task.total_weight) if TREES.rounds else TREES.recipe.n_estimators
         chosen = replace(TREES, name=name, about=about, columns=All(), rounds=None)
         return chosen.with_recipe(name=name, learner=learner, transform=transform, n_estimators=rounds)

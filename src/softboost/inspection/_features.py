@@ -180,10 +180,11 @@ def transform_matrix(model: SoftBoostRegressor, k: int = -1, feature_names: Any 
     --------
     >>> import numpy as np
     >>> from softboost import SoftBoostRegressor
+    >>> from softboost.transforms import Linear
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
-    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform="linear", init="constant").fit(X, np.tanh(X[:, 0]))
+    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform=Linear(2)).fit(X, np.tanh(X[:, 0]))
     >>> transform_matrix(model).shape
-    (3, 3)
+    (2, 3)
     """
     member = member_with_transform(model)
     assert member.boosted is not None

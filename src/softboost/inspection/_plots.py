@@ -100,10 +100,11 @@ def plot_transform(
     >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from softboost import SoftBoostRegressor
+    >>> from softboost.transforms import Linear
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform="linear", init="constant").fit(X, np.tanh(X[:, 2]))
+    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform=Linear(3)).fit(X, np.tanh(X[:, 2]))
     >>> plot_transform(model).images[0].get_array().shape
-    (4, 4)
+    (3, 4)
     """
     Q = transform_matrix(model, k, feature_names)
     shown = _largest(Q.to_numpy(), n_features)
@@ -139,8 +140,9 @@ def plot_transform_rounds(
     >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from softboost import SoftBoostRegressor
+    >>> from softboost.transforms import Linear
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform="linear", init="constant").fit(X, np.tanh(X[:, 2]))
+    >>> model = SoftBoostRegressor(n_estimators=2, feature_transform=Linear(3)).fit(X, np.tanh(X[:, 2]))
     >>> plot_transform_rounds(model).images[0].get_array().shape
     (2, 4)
     """
