@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import PredefinedSplit
 
 import helpers
 from softboost import SoftBoostRegressor
+from softboost._boost.alternating import _Split
+from softboost._boost.learner import TrainingData
+from softboost._data.repeated import distinct_rows
+from softboost.presets import bsdt, bsdt_q
 
 each_loss = pytest.mark.parametrize("loss", helpers.LOSS_TABLE)
 
@@ -38,6 +42,57 @@ def test_plain_fits(loss, kind):
     assert_equal_predictions(make(loss=loss).fit(X, y, sample_weight=weight), repeated, X, y)
     unweighted = make(loss=loss).fit(X, y)
     assert np.abs(unweighted.predict(X) - repeated.predict(X)).max() > 1e-3 * y.std()
+
+
+GRADIENT_STEPS = {
+    "bsdt": lambda: bsdt(n_estimators=3, random_state=0),
+    "bsdt_q": lambda: bsdt_q(n_estimators=3, random_state=0),
+    "diagonal": lambda: helpers.plain(feature_transform="diagonal"),
+    "huber": lambda: helpers.plain(gates="random", loss="huber", random_state=0),
+    "warm start": lambda: bsdt(n_estimators=3, random_state=0, warm_start=True),
+    "early stopping": lambda: bsdt(n_estimators=3, random_state=0, early_stopping=True),
+}
+
+
+@pytest.mark.parametrize("kind", GRADIENT_STEPS)
+def test_gradient_steps_do_not_amplify_rounding(kind):
+    """100 steps on random gates turn the rounding of a sum into tenths of a standard deviation."""
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 300)
+    X[np.random.default_rng(3).random(X.shape) < 0.05] = np.nan
+    weighted = GRADIENT_STEPS[kind]().fit(X, y, sample_weight=weight)
+    repeated = GRADIENT_STEPS[kind]().fit(X[rows], y[rows])
+    if kind == "warm start":
+        weighted.set_params(n_estimators=5).fit(X, y, sample_weight=weight)
+        repeated.set_params(n_estimators=5).fit(X[rows], y[rows])
+    assert_array_equal(weighted.predict(X), repeated.predict(X))
+    assert np.abs(GRADIENT_STEPS[kind]().fit(X, y).predict(X) - repeated.predict(X)).max() > 1e-3 * y.std()
+
+
+def test_equal_rows_of_different_targets_are_kept():
+    X, y = helpers.make_data(60)
+    model = bsdt(n_estimators=2, random_state=0)
+    both = model.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2) + np.tile([0.3, -0.3], 60)).predict(X)
+    assert np.abs(both - model.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).predict(X)).max() > 1e-6
+
+
+def test_distinct_rows():
+    X = np.array([[1.0, 0.0, 1.0, np.nan, -0.0, np.nan], [2.0, 2.0, 2.0, 5.0, 2.0, 5.0]])
+    first, number = distinct_rows(X[:1], X[1:])
+    assert first.tolist() == [0, 1, 3]
+    assert number.tolist() == [0, 1, 0, 2, 1, 2]
+
+
+def test_mini_batches_follow_weights():
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 40)
+
+    def batches(X, y, weight):
+        data = TrainingData(np.ascontiguousarray(X.T), weight.astype(float))
+        draw = _Split.of(data, y[None]).batches(16, np.random.default_rng(0))
+        return [draw() for _ in range(5)]
+
+    for weighted, repeated in zip(batches(X, y, weight), batches(X[rows], y[rows], np.ones(len(rows))), strict=True):
+        for one, other in zip(weighted, repeated, strict=True):
+            assert_allclose(one, other, rtol=1e-12)
 
 
 @each_loss

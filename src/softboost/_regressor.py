@@ -413,6 +413,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
         """Fit one boosted candidate on all rows, with early stopping, warm start and handling of Ctrl-C."""
         recipe = candidate.recipe
+        if recipe.takes_steps:
+            task = task.merged(self.loss if previous is None else None)
         train, held = task.hold_out(self)
         X, y, weight = train
         watch = Watch(self, task, train, held, recipe.n_estimators)

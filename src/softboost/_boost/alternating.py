@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softboost import _kernels
+from softboost._data.repeated import distinct_rows
 from softboost.transforms import Transform
 
 from .gradient import AdamState
@@ -182,9 +183,10 @@ class _Split:
 
     def batches(self, batch_size: int | None, rng: np.random.Generator) -> Callable[[], Rows]:
         """A function that returns the rows of the next step: all, or random ones until all have been used."""
-        X, goal, weight = self.learn
+        rows = self.learn if batch_size is None else _merged(*self.learn)
+        X, goal, weight = rows
         if batch_size is None or len(weight) <= batch_size:
-            return lambda: self.learn
+            return lambda: rows
 
         def draw() -> Rows:
             if len(self._order) < batch_size:
@@ -193,6 +195,16 @@ class _Split:
             return np.ascontiguousarray(X[:, rows]), np.ascontiguousarray(goal[:, rows]), weight[rows]
 
         return draw
+
+
+def _merged(X: Array, goal: Array, weight: Array) -> Rows:
+    """The rows with those of equal X as one row, so that weights and repeated rows give the same batches."""
+    first, number = distinct_rows(X)
+    if len(first) == len(number):
+        return X, goal, weight
+    total = np.bincount(number, weight)
+    means = np.stack([np.bincount(number, weight * row) for row in goal]) / total
+    return np.ascontiguousarray(X[:, first]), means.astype(goal.dtype), total.astype(weight.dtype)
 
 
 def fold_of_rows(X: Array) -> Array | None:

@@ -24,6 +24,7 @@ from softboost import _kernels
 from softboost.losses import Loss, SquaredError, weighted_mean
 from softboost.transforms import Linear, Transform
 
+from .alternating import AlternatingTrees
 from .forest import ExtraTrees
 from .gaussian_process import GaussianProcess
 from .gradient import GradientTrees
@@ -63,6 +64,11 @@ class Recipe:
     n_estimators: int = 100
     learning_rate: float = 0.1
     start: Literal["zero", "constant", "linear"] = "constant"
+
+    @property
+    def takes_steps(self) -> bool:
+        """Whether gradient steps move gates or a transform of soft trees."""
+        return isinstance(self.learner, (GradientTrees, AlternatingTrees))
 
 
 @dataclass

@@ -14,6 +14,7 @@ from .checks import check_columns, check_weight, check_y, resolve_n_threads, res
 from .columns import Columns
 from .folds import Folds, check_groups
 from .outliers import tails_of
+from .repeated import distinct_rows
 from .units import Units
 
 __all__ = ["Rows", "Task"]
@@ -136,6 +137,26 @@ class Task:
         task.feature_names, task.y_ndim, task.loss = self.feature_names, self.y_ndim, make_loss(loss)
         task.columns = self.columns
         task._learn_units()
+        return task
+
+    def merged(self, loss: Any = None) -> Task:
+        """The task with equal rows as one row that has the sum of their weights.
+
+        With ``loss``, a parameter of the estimator, units are learned again. Rows of groups and of very many rows, for
+        which single precision is used, stay as they are.
+        """
+        if self.groups is not None or len(self.encoded) > MAX_DOUBLE_ROWS:
+            return self
+        first, number = distinct_rows(self.encoded.T, self.y)
+        if len(first) == len(number):
+            return self
+        task = copy.copy(self)
+        task.encoded, task.y = self.encoded[first], np.ascontiguousarray(self.y[:, first])
+        task.weight, task.kept = np.bincount(number, self.weight).astype(np.float64), self.kept[first]
+        task._standardised = task._folds = None
+        if loss is not None:
+            task.loss = make_loss(loss)
+            task._learn_units()
         return task
 
     def tamed(self, *, codes: bool) -> Task:
