@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import softboost
-from softboost.forecast import Forecaster, _judging
+from softboost.forecast import Forecaster, _correction, _judging
 from softboost.forecast import _candidates as candidates
 from softboost.forecast._correction import (
     HEAVIEST,
@@ -53,7 +53,7 @@ def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) ->
         def predict(self, X: np.ndarray) -> np.ndarray:
             return np.tile(self.value, (len(X), 1))
 
-    monkeypatch.setitem(KINDS, "median", Kind(lambda rows, n_threads: Median(rows.y)))
+    monkeypatch.setitem(KINDS, "median", Kind(lambda rows, n_threads: (Median(rows.y),)))
     rows = [replace(row, kinds=["median"]) if row.kinds is KINDS else row for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     rng = np.random.default_rng(0)
@@ -187,8 +187,26 @@ def test_every_correction_follows_heavy_rows(kind: str) -> None:
     """Two groups of rows with the same inputs disagree; the mean error is that of the heavy group."""
     X = np.zeros((200, 3), dtype=np.float32)
     y = np.repeat([[1.0, 2.0], [-1.0, -2.0]], 100, axis=0)
-    model = fit_correction(kind, Rows(X, y, np.repeat([9.0, 1.0], 100)), 1).model
+    model = fit_correction(kind, Rows(X, y, np.repeat([9.0, 1.0], 100)), 1).models[0]
     assert (np.asarray(model.predict(X[:1])) > 0.3).all()
+
+
+def test_many_rows_are_shared_among_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each row is in one of three models, whose mean corrects the bank; a file holds all of them."""
+    monkeypatch.setattr(_correction, "ROWS_OF_A_MODEL", 100)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(350, 3)).astype(np.float32), rng.normal(size=(350, 2))
+    correction = fit_correction("trees", Rows(X, y, np.ones(350)), 1)
+    assert len(correction.models) == 3
+    predictions = [model.predict(X) for model in correction.models]
+    assert np.abs(predictions[0] - predictions[1]).max() > 1e-3  # each saw other rows
+    few = fit_correction("trees", Rows(X[:150], y[:150], np.ones(150)), 1)
+    assert len(few.models) == 1
+    model = Forecaster("MS", h=4, candidates=["smoothing", "correction"]).fit(frame(chaotic(40, 60)))
+    assert len(model.fitted_.corrections["trees"].models) == 3
+    model.save(tmp_path / "model.sb")
+    loaded = softboost.load(tmp_path / "model.sb")
+    assert_array_equal(loaded.predict()["SoftBoostRegressor"], model.predict()["SoftBoostRegressor"])
 
 
 def test_a_linear_correction_weights_its_rows() -> None:

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import softboost
 from softboost import SoftBoostRegressor
 from softboost.forecast import Differences, Forecaster, LocalStandardScaler, Log
-from softboost.forecast._intervals import borrowed_scales, conformal_widths, shaped, usual_changes
+from softboost.forecast._intervals import borrowed_scales, conformal_widths, pool_errors, shaped, usual_changes
 
 H = 6
 RIDGE = {"model": Ridge(), "lags": [1, 2], "target_transforms": [Differences([1]), LocalStandardScaler()]}
@@ -216,3 +216,60 @@ def test_a_usual_size_of_errors_counts_where_errors_are_few():
     for n in (5, 40):
         many = np.random.default_rng(0).normal(size=(n, 3))
         assert_array_equal(conformal_widths(many, [80, 95]), conformal_widths(many, [80, 95], np.full(3, 9.0)))
+
+
+def pooled_errors(rng, sizes, steps, n_series=300):
+    """Errors of series whose size depends on the window and on the step."""
+    return np.asarray(sizes)[:, None] * np.asarray(steps) * rng.normal(size=(n_series, len(sizes), len(steps)))
+
+
+def test_pooled_widths_follow_the_time_of_the_season():
+    """The first step is hard at the time that forecasts start at; windows at other times do not dilute its width."""
+    rng = np.random.default_rng(0)
+    errors = pooled_errors(rng, np.ones(20), [1, 4, 4, 4])
+    errors[:, 1::2, 0] *= 3.0  # the latest window is the last one
+    ones = np.ones(300)
+    mixed, own = pool_errors(errors, ones, [95]), pool_errors(errors, ones, [95], cycle=2)
+    assert own.widths[0, 0] > 1.1 * mixed.widths[0, 0]
+    assert_allclose(own.widths[0, 1:], mixed.widths[0, 1:], rtol=0.1)
+    few = pool_errors(errors[:20], ones[:20], [95], cycle=2)  # too few windows to use every second one
+    assert_array_equal(few.widths, pool_errors(errors[:20], ones[:20], [95]).widths)
+
+
+def test_pooled_widths_never_fall_and_cover_what_they_say():
+    """Where errors fall with the step, steps share a width, so that all of them together are covered as asked."""
+    rng = np.random.default_rng(1)
+    steps = np.tile([2.0, 1.0], 6) + 0.05 * np.arange(12)
+    errors = pooled_errors(rng, np.ones(20), steps)
+    pool = pool_errors(errors, np.ones(300), [80, 95])
+    assert (np.diff(pool.widths, axis=1) >= 0).all()
+    assert (pool.widths[1] > pool.widths[0]).all()
+    new = pooled_errors(rng, np.ones(50), steps)
+    inside = np.abs(new)[None] <= pool.widths[:, None, None, :]
+    assert_allclose(inside.mean(axis=(1, 2, 3)), [0.80, 0.95], atol=0.02)
+
+
+def test_intervals_are_wider_if_errors_of_some_times_were_larger():
+    """The widths that cover all past errors are multiplied by exp(s / 2), s the deviation of sizes between times."""
+    rng = np.random.default_rng(2)
+    sizes, ones = np.exp(np.tile([0.4, -0.4], 10).repeat(2)), np.ones(1000)
+    errors = pooled_errors(rng, sizes, [1, 1], 1000)
+    own_times = rng.permuted(np.tile(np.arange(40), (1000, 1)), axis=1)
+    mixed = np.take_along_axis(errors, own_times[..., None], axis=1)  # the same errors, of each series at its own times
+    together, apart = (pool_errors(e, ones, [95], overlap=2.0).widths[0] for e in (errors, mixed))
+    assert_allclose(together / apart, np.exp(0.2), rtol=0.05)
+
+
+def test_a_file_keeps_the_time_of_the_season(tmp_path):
+    """A file stores which windows start at the time of the season that forecasts start at; new rows end that."""
+    rng = np.random.default_rng(3)
+    t = np.arange(96)
+    df = pd.concat([one_series(f"s{i:03}", 50 + 5 * np.sin(t / 2) + rng.normal(size=96)) for i in range(260)])
+    model = Forecaster("MS", h=4, candidates=["smoothing"]).fit(df)
+    before = model.predict(level=[90])
+    assert model._scores[4].cycle == 12
+    model.save(tmp_path / "model.sb")
+    loaded = softboost.load(tmp_path / "model.sb")
+    pd.testing.assert_frame_equal(loaded.predict(level=[90]), before)
+    scores = loaded._scores[4].grow(model.frame_.panel, np.arange(260), model.target_transforms_)
+    assert scores.cycle == 1

@@ -6,6 +6,7 @@ their errors at past origins justify.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -24,8 +25,7 @@ from ._smoothing import Smoothing, stride_of, width_of
 
 __all__ = ["Combination", "ForecastChoice", "combine", "extend", "learn"]
 
-WINDOWS, FEW_WINDOWS = 40, 8  # origins per series for the calibration of intervals; fewer if there are many series
-MANY_SERIES = 500
+WINDOWS = 40  # origins per series for the calibration of intervals
 KEPT_HISTORY = 0.4  # part of a series before an origin that intervals are calibrated at: less history, larger errors
 RANGES, RANGES_OF_FEW = 2.0, 10.0  # ranges of the history that an interval may extend to; more by 1 / n
 
@@ -164,7 +164,7 @@ class Combination:
         """
         panel, stride = panel.without_outliers(), stride_of(h)
         room = int(np.max(panel.sizes) - h - LEAST_BEFORE) // stride
-        n_origins = max(1, min(FEW_WINDOWS if panel.n_series > MANY_SERIES else WINDOWS, room))
+        n_origins = max(1, min(WINDOWS, room))
         n_origins = n_origins if of_all is None else of_all.errors.shape[1]
         outlook = self.smoothing.outlook(panel, h, h, n_origins)
         back = np.broadcast_to(h + stride * np.arange(n_origins), (panel.n_series, n_origins))
@@ -182,7 +182,11 @@ class Combination:
         if unknown:  # nothing could be held back: a change a step, as of a random walk
             errors = np.ones((panel.n_series, 1, 1)) * np.sqrt(np.arange(1, h + 1))
         limits, sign = _limits(panel, logs, n_known), never_negative(panel)
-        return Scores(errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown)
+        season = min(self.smoothing.seasons, default=1)
+        cycle = season // math.gcd(season, stride)
+        return Scores(
+            errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown, cycle
+        )
 
     def fallback(self, panel: Panel) -> dict[int, str]:
         """Empty: the bank forecasts series of any length."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from softboost._regressor import SoftBoostRegressor
 from softboost.losses import Huber
@@ -35,6 +36,7 @@ __all__ = [
 LARGEST = 15.0  # limit of the target, in units
 LEAST_KNOWN = 7  # values before an origin that is used for training
 FEW_ROWS = 50_000  # with fewer training rows, origins of all phases of the stride are used
+ROWS_OF_A_MODEL, MOST_MODELS = 25_000, 3  # rows that are enough for a model, and the largest number of models
 HEAVIEST = 10.0  # largest weight of a training row, before weights are scaled to a mean of one
 
 
@@ -62,18 +64,20 @@ class Correction:
 
     Attributes
     ----------
-    model : object with ``predict``
-        Predicts the errors of the bank at all ``h`` steps, in units, from the inputs of an origin.
+    models : tuple of objects with ``predict``
+        Each predicts the errors of the bank at all ``h`` steps, in units, from the inputs of an origin. The correction
+        is their mean.
     h : int
     """
 
-    model: Any
+    models: tuple[Any, ...]
     h: int
 
     def corrected(self, outlook: Outlook, X: Array) -> Array:
         """Corrected forecasts (n_series, n_origins, h); steps beyond ``h`` use the correction of the last step."""
         n_series, n_origins, steps = outlook.forecast.shape
-        error = np.asarray(self.model.predict(X.reshape(n_series * n_origins, -1)), dtype=np.float64)
+        rows = X.reshape(n_series * n_origins, -1)
+        error = np.mean([np.asarray(model.predict(rows), dtype=np.float64) for model in self.models], axis=0)
         error = error.reshape(n_series, n_origins, self.h)[..., np.minimum(np.arange(steps), self.h - 1)]
         moved = outlook.link(outlook.forecast) + outlook.unit[..., None] * error
         return np.where(np.isfinite(moved), outlook.unlink(moved), outlook.forecast)
@@ -123,18 +127,21 @@ def fit_correction(kind: str, rows: Rows, n_threads: int) -> Correction:
     return Correction(KINDS[kind].fit(rows, n_threads), rows.y.shape[1])
 
 
-def _fit_trees(rows: Rows, n_threads: int) -> SoftBoostRegressor:
-    """Boosted trees whose size grows with the number of training rows."""
+def _fit_trees(rows: Rows, n_threads: int) -> tuple[SoftBoostRegressor, ...]:
+    """Boosted trees whose size grows with the number of training rows; many rows are shared among several models."""
     n_rows = len(rows.X)
-    depth = 1 + int(np.searchsorted([600, 5_000, 50_000], n_rows))
+    depth = 1 + int(np.searchsorted([600, 5_000], n_rows))
     rounds = int(np.clip(30 * (n_rows / 1000) ** 0.4, 30, 300))
-    trees = SoftBoostRegressor(
+    n_models = int(np.clip(n_rows // ROWS_OF_A_MODEL, 1, MOST_MODELS))
+    model_of = np.random.default_rng(0).permutation(n_rows) % n_models
+    y = rows.y if rows.y.shape[1] > 1 else rows.y[:, 0]
+    blank = SoftBoostRegressor(
         n_estimators=rounds, learning_rate=0.1, depth=depth,
         loss=Huber(1.0, refit_leaves=False), feature_transform=None, leaves="linear", gates="greedy", init="constant",
         random_state=0, n_jobs=n_threads,
     )  # fmt: skip
-    y = rows.y if rows.y.shape[1] > 1 else rows.y[:, 0]
-    return trees.fit(rows.X, y, sample_weight=rows.weight)
+    mine = (np.flatnonzero(model_of == k) for k in range(n_models))
+    return tuple(clone(blank).fit(rows.X[i], y[i], sample_weight=rows.weight[i]) for i in mine)
 
 
 @dataclass(frozen=True)
@@ -198,16 +205,16 @@ class Kind:
     Attributes
     ----------
     fit : callable
-        ``(rows, n_threads) -> model`` with ``predict``.
+        ``(rows, n_threads) -> models`` with ``predict``, which are averaged.
     most_rows : float
         Number of training rows up to which this kind competes.
     """
 
-    fit: Callable[[Rows, int], Any]
+    fit: Callable[[Rows, int], tuple[Any, ...]]
     most_rows: float = np.inf
 
 
 KINDS = {
-    "linear": Kind(lambda rows, n_threads: Ridge.fit(rows), most_rows=FEW_ROWS),
+    "linear": Kind(lambda rows, n_threads: (Ridge.fit(rows),), most_rows=FEW_ROWS),
     "trees": Kind(_fit_trees),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from sklearn.isotonic import isotonic_regression
 
 from ._panel import Array
 
@@ -25,6 +26,8 @@ __all__ = [
 
 ENOUGH = 20  # number of errors from which a series uses its own errors only
 LATEST = 2000  # windows, counted over series, that show whether errors have grown lately
+BLOCK = 200  # likewise, that show how large the errors of a time are
+DEVIATIONS = 0.5  # standard deviations by which errors of the time to come may exceed those of the past
 LEAST_VALUES = 3  # values from which the changes of a series are known
 LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
 PRIOR_WINDOWS = 0.3  # windows with typical errors that are added to the series' own, so that no scale is zero
@@ -111,23 +114,51 @@ class Pool:
     floor: float
 
 
-def pool_errors(errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0) -> Pool | None:
+def pool_errors(
+    errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0, cycle: int = 1
+) -> Pool | None:
     """Pool errors (n_series, n_windows, h), divided by the scale of their series; None for a single series.
 
-    Windows are in the order of time. Widths cover all of them, and the latest ones by themselves: errors of a panel
-    rise and fall together.
+    Windows are in the order of time. Errors of a panel rise and fall together, so widths cover the errors of all
+    windows, those of the latest ones by themselves, and a bit more if the errors of some times were larger than those
+    of others. They do not decrease with the step: where the quantiles do, neighbouring steps share their mean.
+
+    ``cycle`` is the number of windows after which the season repeats. If there are enough of them, only the windows
+    that start at the same time of the season as the forecasts are used: errors depend on the hour or the month.
     """
     if len(errors) < 2:
         return None
+    h = errors.shape[2]
     floor = float(1e-9 * np.fmax.reduce(scales, initial=1e-300))  # not of series without a scale
     relative = np.abs(errors / _floored(errors, scales, floor)[:, None, None])
     typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
     judging, _ = _blended(errors, scales, typical, floor, overlap)
-    n_latest = max(int(np.ceil(overlap)), -(-LATEST // len(errors)))
-    scores = errors / judging[:, :, None]
-    parts = (part.reshape(-1, errors.shape[2]) for part in (scores, scores[:, -n_latest:]))
-    widths = [conformal_widths(part, levels, np.sqrt(np.arange(1, errors.shape[2] + 1))) for part in parts]
-    return Pool(np.maximum(*widths), typical, floor)
+    cycle = cycle if len(errors) * (errors.shape[1] // cycle) >= LATEST else 1
+    scores = (errors / judging[:, :, None])[:, ::-1][:, ::cycle]  # the latest window first
+    n_latest = max(int(np.ceil(overlap / cycle)), -(-LATEST // (len(errors) * cycle)))
+    parts = (part.reshape(-1, h) for part in (scores, scores[:, :n_latest]))
+    widths = np.maximum(*(conformal_widths(part, levels, np.sqrt(np.arange(1, h + 1))) for part in parts))
+    if np.isfinite(widths).all():
+        widths = np.array([isotonic_regression(width) for width in widths])
+    return Pool(widths * np.exp(DEVIATIONS * _between_times(scores, n_latest)), typical, floor)
+
+
+def _between_times(scores: Array, n_windows: int) -> float:
+    """Standard deviation of the logarithm of the size of errors, between blocks of ``n_windows`` windows.
+
+    The sizes are computed for two halves of the series. Their covariance is not increased by the noise of the sizes.
+    """
+    sizes, n = [], []
+    for start in range(0, scores.shape[1] - n_windows + 1, n_windows):
+        block = scores[:, start : start + n_windows]
+        halves = [half[np.isfinite(half).all(axis=2)] for half in (block[::2], block[1::2])]
+        if min(map(len, halves)) >= BLOCK // 2:
+            quantiles = [np.quantile(np.abs(half), 0.9, axis=0) for half in halves]
+            sizes.append([np.mean(np.log(np.maximum(q, 1e-24))) for q in quantiles])
+            n.append(sum(map(len, halves)))
+    if len(sizes) < 2:
+        return 0.0
+    return float(np.sqrt(max(np.cov(np.array(sizes).T, aweights=n)[0, 1], 0.0)))
 
 
 def panel_widths(

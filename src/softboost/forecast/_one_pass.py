@@ -142,8 +142,9 @@ class Record:
 def _on_one_thread(corrections: dict[str, Correction]) -> dict[str, Correction]:
     out = copy.deepcopy(corrections)
     for correction in out.values():
-        if hasattr(correction.model, "n_jobs"):
-            correction.model.n_jobs = 1
+        for model in correction.models:
+            if hasattr(model, "n_jobs"):
+                model.n_jobs = 1
     return out
 
 

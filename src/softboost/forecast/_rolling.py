@@ -162,6 +162,8 @@ class Scores:
         Median change of the series of the panel, absolute and relative to their values.
     unknown : bool
         Whether the errors are assumed, because no rows could be held back.
+    cycle : int
+        Number of windows after which the season repeats.
     """
 
     errors: Array
@@ -172,10 +174,11 @@ class Scores:
     nonnegative: Array | None = None
     usual: tuple[float, float] = (float("nan"), float("nan"))
     unknown: bool = False
+    cycle: int = 1
 
     def pool(self, levels: list[float]) -> Pool | None:
         """Pooled errors of all series; None for a single series."""
-        return pool_errors(self.errors, self.scales, levels, self.overlap)
+        return pool_errors(self.errors, self.scales, levels, self.overlap, self.cycle)
 
     def widths(self, levels: list[float], h: int, pool: Pool | None) -> Array:
         """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
@@ -211,7 +214,8 @@ class Scores:
         sign = never_negative(panel)
         if self.nonnegative is not None:
             sign &= np.where(known, self.nonnegative[old], True)
-        return replace(self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign)
+        # forecasts now start at another time of the season than the windows
+        return replace(self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign, cycle=1)
 
     def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:
         """Forecasts (n_series, ...) on the link scale, and the inverse of the link."""

@@ -94,7 +94,7 @@ def pack_combination(fitted: Combination) -> dict[str, Any]:
         for scope, regression in fitted.regressions.items()
     }
     corrections = {
-        kind: dict(vars(correction.model)) if isinstance(correction.model, Ridge) else correction.model
+        kind: [dict(vars(model)) if isinstance(model, Ridge) else model for model in correction.models]
         for kind, correction in fitted.corrections.items()
     }
     return {
@@ -112,7 +112,7 @@ def pack_combination(fitted: Combination) -> dict[str, Any]:
 def pack_scores(h: int, scores: Scores) -> list[Any]:
     """Plain values of the scores for intervals of ``h`` steps."""
     links = [] if scores.logs is None else [float(scores.overlap), scores.logs, scores.limits]
-    sign = [] if scores.nonnegative is None else [scores.nonnegative]
+    sign = [] if scores.nonnegative is None else [scores.nonnegative, scores.cycle]
     return [h, scores.errors, scores.scales, *links, *sign]
 
 
@@ -237,7 +237,10 @@ def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combinat
     if set(corrections) != set(members) & set(KINDS) or set(regressions) != set(members) & set(REGRESSIONS):
         raise inner.error("corrections and regressions must match members")
     n_columns = _n_columns(smoothing, frame, h) if corrections else 0
-    corrected = {k: Correction(_unpack_correction(inner, v, n_columns, h), h) for k, v in corrections.items()}
+    corrected = {
+        kind: Correction(tuple(_unpack_correction(inner, state, n_columns, h) for state in _listed(inner, states)), h)
+        for kind, states in corrections.items()
+    }
     fitted = {}
     for scope, state in regressions.items():
         if not isinstance(state, dict) or state.get("scope") != scope:
@@ -263,6 +266,14 @@ def _n_columns(smoothing: Smoothing, frame: LongFrame, h: int) -> int:
     panel = frame.panel.take([0])
     columns = smoothing.outlook(panel, h, columns=True).columns.shape[2]
     return int(columns + h * panel.exog.shape[1] + panel.static.shape[1])
+
+
+def _listed(f: Fields, states: Any) -> list[Any]:
+    """The models of a correction; older files hold a single one."""
+    states = states if isinstance(states, list) else [states]
+    if not states:
+        raise f.error("corrections must contain a model")
+    return states
 
 
 def _unpack_correction(f: Fields, state: Any, n_columns: int, h: int) -> Any:
@@ -297,8 +308,8 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
     combines = forecaster._combines
     free = forecaster.strategy == "recursive" or combines
     for row in f.take("scores", list):
-        names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else []), "nonnegative"]
-        complete = isinstance(row, list) and len(row) in (len(names), len(names) - 1)  # older files hold no signs
+        names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else []), "nonnegative", "cycle"]
+        complete = isinstance(row, list) and 0 <= len(names) - len(row) <= 2  # older files hold no signs or cycles
         if not (complete and type(row[0]) is int and row[0] not in out):
             raise f.error("scores must be lists of a distinct horizon, errors and scales")
         inner = f.inner(dict(zip(names, row, strict=False)), "scores")
@@ -317,5 +328,6 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
             if not 1 <= overlap <= MAX_STEPS or np.any(limits < 0):
                 raise inner.error("overlap must be at least 1, and limits not negative")
         sign = inner.array("nonnegative", "b", (n_series,)) if "nonnegative" in inner.values else None
-        out[steps] = Scores(errors, scales, overlap, logs, limits, sign)
+        cycle = inner.integer("cycle", 1, MAX_STEPS) if "cycle" in inner.values else 1
+        out[steps] = Scores(errors, scales, overlap, logs, limits, sign, cycle=cycle)
     return out
