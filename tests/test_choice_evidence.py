@@ -7,8 +7,8 @@ from scipy.optimize import brentq
 from sklearn.model_selection import PredefinedSplit
 
 from softboost import SoftBoostRegressor
-from softboost._choice.candidates import CONSTANT, RIDGE
-from softboost._choice.judge import Judged, OutOfFold, convex_weights
+from softboost._choice.candidates import CONSTANT, RIDGE, TREES
+from softboost._choice.judge import Judge, Judged, OutOfFold, convex_weights
 from softboost._choice.ladder import LADDERS, Rung, _winsorised, climb, climb_without_pairs, trust
 from softboost.losses import AbsoluteError, Huber, SquaredError
 
@@ -122,3 +122,14 @@ def test_winsorised_gains_count_a_weight_of_two_as_a_row_twice():
         weighted.predictions[:, :, rows], weighted.y[:, rows], None, SquaredError(), weighted.fold[rows]
     )
     assert_allclose(climb_without_pairs(STEP, levels, weighted), climb_without_pairs(STEP, levels, repeated), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("candidate", "stage"), [(RIDGE, 4), (TREES, 2)])
+def test_among_equal_stages_a_linear_path_takes_the_middle_and_boosting_the_first(candidate, stage):
+    """A column enters a linear path at a slightly different stage on all rows than in the folds."""
+    judge = object.__new__(Judge)
+    judge.loss, judge.y, judge.weight = SquaredError(), np.zeros((1, 3)), None
+    errors = np.array([3.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0])
+    assert judge._judged(candidate, np.tile(errors[:, None, None], (1, 1, 3))).stage == stage
+    falling = np.linspace(2.0, 1.0, 9)
+    assert judge._judged(candidate, np.tile(falling[:, None, None], (1, 1, 3))).stage == 8

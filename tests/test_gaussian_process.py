@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,6 +17,7 @@ from softboost._file.values import ModelFileError
 from softboost.inspection import attributions
 
 NAME = "gaussian process"
+QUADRATIC = {"lengths": (1.0,), "noises": (1e-3, 0.1), "limit": 100.0, "covariance": "quadratic"}
 
 
 def smooth_rows(n=60, seed=7, n_outputs=1):
@@ -98,6 +101,57 @@ class TestLearner:
         K = matern(((rows[:, None] - rows[None]) ** 2).sum(axis=2))
         assert np.linalg.eigvalsh(K).min() > 0
         assert_array_equal(np.diag(K), 1.0)
+
+
+class TestQuadratic:
+    def test_is_ridge_regression_on_squares_and_products(self):
+        rng = np.random.default_rng(0)
+        X, at = rng.normal(size=(3, 40)), rng.normal(size=(3, 9))
+        y = (X[:1] * X[1:2] + rng.normal(size=(1, 40))).copy()
+        settings = {**QUADRATIC, "noises": (0.1,)}
+
+        def features(z):
+            z = (z - X.mean(axis=1)[:, None]) / X.std(axis=1)[:, None] / np.sqrt(3)
+            pairs = [np.sqrt(2) * z[i] * z[j] for i in range(3) for j in range(i)]
+            return np.vstack([np.ones(z.shape[1]), np.sqrt(2) * z, z**2, *pairs])
+
+        A = features(X)
+        expected = np.linalg.solve(A @ A.T + 0.1 * np.eye(len(A)), A @ y[0]) @ features(at)
+        assert_allclose(fit(X, y, **settings).tree.output(at)[0], expected, atol=1e-9)
+
+    def test_weight_two_equals_the_row_repeated(self):
+        X, y = smooth_rows(30)
+        weight = np.random.default_rng(2).integers(1, 4, size=30)
+        rows = np.repeat(np.arange(30), weight)
+        one = fit(X.T.copy(), y[None], weight.astype(float), **QUADRATIC)
+        two = fit(X[rows].T.copy(), y[rows][None], **QUADRATIC)
+        assert_allclose(one.output[:, rows], two.output, atol=1e-8)
+
+    def test_default_finds_a_product_and_saves_it(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(110, 5))
+        y = X[:, 0] * (X[:, 1] - X[:, 2]) + X[:, 3]
+        model = SoftBoostRegressor().fit(X[:80], y[:80])
+        assert model.choice_.weights["quadratic"] > 0.9
+        assert_allclose(model.predict(X[80:]), y[80:], atol=1e-6)
+        again = loads(dumps(model))
+        assert_array_equal(again.predict(X), model.predict(X))
+        member = next(m for m in model.members_ if m.name == "quadratic")
+        function = member.boosted.rounds[0][1]
+        member.boosted.rounds[0] = None, replace(function, covariance="cubic")
+        with pytest.raises(ModelFileError, match="covariance"):
+            loads(dumps(model))
+
+    def test_onnx(self, tmp_path):
+        pytest.importorskip("onnx")
+        runtime = pytest.importorskip("onnxruntime")
+        X = np.random.default_rng(0).normal(size=(60, 4))
+        model = SoftBoostRegressor().fit(X, X[:, 0] * X[:, 1])
+        assert model.choice_.weights["quadratic"] > 0.9
+        model.to_onnx(tmp_path / "model.onnx")
+        session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+        got = session.run(None, {"X": X.astype(np.float32)})[0]
+        assert_allclose(got, model.predict(X), atol=1e-4)
 
 
 class TestDefault:

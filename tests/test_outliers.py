@@ -73,6 +73,20 @@ def test_no_cell_ruins_a_fit(clean, score, cells, value):
     assert score(*spoilt(cells, value)) > clean[score] - MOST_LOST
 
 
+@pytest.mark.parametrize("cells", [1, "y"])
+def test_the_largest_numbers_overflow_nowhere(clean, cells):
+    assert of_table(*spoilt(cells, 1e300)) > clean[of_table] - MOST_LOST
+
+
+def test_outliers_that_other_columns_explain_are_kept():
+    own = np.random.default_rng(0).normal(size=(100, 5))
+    own[3, :2] = 3.4  # not far from the other values, unlike the product
+    product = own[:, 0] * own[:, 1]
+    assert tails_of(product[:80, None], None).low
+    model = SoftBoostRegressor().fit(own[:80], product[:80])
+    assert_allclose(model.predict(own[80:]), product[80:], atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("score", [of_table, of_stream])
 @pytest.mark.parametrize("cells", [0, 1, 3, "y", "early y", "column"])
@@ -160,11 +174,25 @@ def test_columns_of_few_values_are_left_alone():
     assert not found.codes
 
 
+def test_repeated_values_that_are_not_whole_are_codes_only_where_other_values_do_not_repeat():
+    rng = np.random.default_rng(0)
+    sites = rng.choice([0.01, 0.05, 0.11, 0.26], 100)
+    sites[:5] = 0.91
+    assert not tails_of(sites[:, None], None, n_coded=1).codes
+    whole = np.where(sites == 0.91, 9.0, sites)
+    assert tails_of(whole[:, None], None, n_coded=1).codes == {0: [9.0]}
+    readings = np.append(rng.normal(size=95), [-999.25] * 5)
+    assert tails_of(readings[:, None], None, n_coded=1).codes == {0: [-999.25]}
+
+
 def test_an_outlier_is_moved_to_twice_the_largest_other_distance():
     column = np.append(np.linspace(-3, 3, 101), [1e300, np.nan])[:, None]
     found = tails_of(column, None, n_coded=1)
     assert not found.codes
     assert_allclose(found.clipped(column)[-2:, 0], [6.06, np.nan], atol=0.2)
+    wider = tails_of(column, None, n_coded=1, gap=3.0)
+    assert_allclose(wider.clipped(column)[-2:, 0], [9.1, np.nan], atol=0.3)
+    assert not tails_of(np.append(np.linspace(-3, 3, 101), 8.0)[:, None], None, gap=3.0).low
 
 
 def test_two_codes_and_an_outlier():

@@ -390,10 +390,11 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         folds = task.folds(self)
         if not folds.in_order(kind.forward):
             return self._fit_constant(task)
+        true_y = task.units.standardised_y(true_y)
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:
             members, choice, validated = choose(
-                X, y, weight, task.train_loss, given.candidates, folds, task.units, kind,
+                X, y, weight, task.train_loss, given.candidates, folds, task.units, kind, true_y=true_y,
                 fixed_rounds=given.fixed_rounds, seed=task.seed, n_threads=task.n_threads, progress=progress.step,
             )  # fmt: skip
             progress.step(choice.describe())
@@ -404,7 +405,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         fitted = FittedModel.of(task, members, choice, in_time_order=kind.is_series)
         fitted = replace(
             fitted,
-            intervals=learn_intervals(X, task.units.standardised_y(true_y), weight, validated, task.loss, task.units),
+            intervals=learn_intervals(X, true_y, weight, validated, task.loss, task.units),
         )
         if task.eval_rows is None:
             return fitted

@@ -4,10 +4,13 @@ The prior covariance of two rows is a Matern function of their distance, so the 
 functions about the training rows. It is smooth and tends to zero away from the rows. The length of the covariance and
 the variance of the noise are those with the largest marginal likelihood on a small grid; one tridiagonal form of the
 covariance matrix serves all variances of the noise. A row of weight w has the noise of a mean of w rows.
+
+With a quadratic covariance the process is ridge regression on the columns, their squares and their products.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +22,7 @@ from softboost.transforms import Transform
 
 from .learner import Fitted, TrainingData
 
-__all__ = ["GaussianProcess", "KernelFunction", "matern"]
+__all__ = ["COVARIANCES", "GaussianProcess", "KernelFunction", "matern"]
 
 Array = NDArray[Any]
 MAX_CELLS = 2**18  # rows times centres that are evaluated at a time
@@ -33,10 +36,10 @@ def matern(squared_distance: Array) -> Array:
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """``f(z) = sum_i coefficients[:, i] k(|s(z) - centres[:, i]|)`` with the Matern function k.
+    """``f(z) = sum_i coefficients[:, i] k(centres[:, i], s(z))`` with a covariance function k.
 
-    ``s`` standardises the columns, clips them and divides them by the length of k, so that no cell of a row counts for
-    much more than the others.
+    ``s`` standardises the columns, clips them and divides them by the length of k. The clipping keeps a cell of a row
+    from counting for much more than the others.
 
     Attributes
     ----------
@@ -45,6 +48,8 @@ class KernelFunction:
     centres : ndarray of shape (n_columns, n_centres)
         The training rows, after s.
     coefficients : ndarray of shape (n_outputs, n_centres)
+    covariance : str
+        Name of k in ``COVARIANCES``.
     """
 
     centre: Array
@@ -52,6 +57,7 @@ class KernelFunction:
     limit: Array
     centres: Array
     coefficients: Array
+    covariance: str = "matern"
 
     def seen(self, z: Array) -> Array:
         """``s(z)``."""
@@ -64,7 +70,8 @@ class KernelFunction:
         none, step = np.zeros(len(self.coefficients)), max(1, MAX_CELLS // self.centres.shape[1])
         for begin in range(0, z.shape[1], step):
             rows = slice(begin, begin + step)
-            values = matern(squared_distances(self.centres, self.seen(z[:, rows]), n_threads))
+            pairs, shape = COVARIANCES[self.covariance]
+            values = shape(pairs(self.centres, self.seen(z[:, rows]), n_threads))
             out[:, rows] = _kernels.linear_outputs(self.coefficients, none, values, n_threads)
         return out
 
@@ -74,6 +81,23 @@ def squared_distances(a: Array, b: Array, n_threads: int = 1) -> Array:
     size = _kernels.linear_outputs(np.ones((1, len(b))), np.zeros(1), b * b, n_threads)
     own = (a * a).sum(axis=0)
     return _kernels.linear_outputs(np.ascontiguousarray(-2.0 * a.T), own, b, n_threads) + size
+
+
+def products(a: Array, b: Array, n_threads: int = 1) -> Array:
+    """Inner products of columns, (n_a, n_b)."""
+    return _kernels.linear_outputs(np.ascontiguousarray(a.T), np.zeros(a.shape[1]), b, n_threads)
+
+
+def quadratic(product: Array) -> Array:
+    """The covariance of a quadratic function whose coefficients are independent, from inner products."""
+    return (1.0 + product) ** 2
+
+
+# a matrix of pairs of columns, which scales with the square of the columns, and the covariance as a function of it
+COVARIANCES: dict[str, tuple[Callable[[Array, Array, int], Array], Callable[[Array], Array]]] = {
+    "matern": (squared_distances, matern),
+    "quadratic": (products, quadratic),
+}
 
 
 @dataclass(frozen=True)
@@ -90,12 +114,15 @@ class GaussianProcess:
         Columns are clipped to this number of standard deviations.
     scales : tuple of float
         Factors of the standardised columns; empty: all are one.
+    covariance : str
+        Name of the covariance function.
     """
 
     lengths: tuple[float, ...] = (0.5, 1.0, 2.0)
     noises: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
     limit: float = 3.0
     scales: tuple[float, ...] = ()
+    covariance: str = "matern"
 
     def fit(
         self,
@@ -113,18 +140,19 @@ class GaussianProcess:
         centre = X @ share
         spread = np.sqrt((X - centre[:, None]) ** 2 @ share)
         scale = np.where(spread > 1e-9, scales / np.maximum(spread, 1e-9), 0.0)
-        function = KernelFunction(centre, scale, self.limit * scales, X, target)
+        function = KernelFunction(centre, scale, self.limit * scales, X, target, self.covariance)
         rows = function.seen(X)
         size = float(((rows - (rows @ share)[:, None]) ** 2 @ share).sum())
         if size == 0:
             nothing = replace(function, centres=rows[:, :1], coefficients=np.zeros((len(target), 1)))
             return Fitted(nothing, None, np.zeros(target.shape, dtype=data.X.dtype))  # type: ignore[arg-type]
-        distance = squared_distances(rows, rows, data.n_threads) / size
+        pairs, shape = COVARIANCES[self.covariance]
+        pair = pairs(rows, rows, data.n_threads) / size
         root, noises = None if data.weight is None else np.sqrt(weight), np.array(self.noises)
         scaled = target if root is None else target * root
-        best, best_value = (1.0, distance, target), np.inf
+        best, best_value = (1.0, pair, target), np.inf
         for length in self.lengths:
-            K = matern(distance / length**2)
+            K = shape(pair / length**2)
             covariance = K if root is None else root[:, None] * K * root
             solved, log_determinants = _kernels.ridge_path(covariance, scaled, noises)
             # minus twice the log likelihood; a row of weight w counts like w equal rows
@@ -136,6 +164,7 @@ class GaussianProcess:
         length, K, coefficients = best
         coefficients = coefficients.copy() if root is None else coefficients * root
         unit = 1.0 / (length * np.sqrt(size))
-        function = KernelFunction(centre, scale * unit, function.limit * unit, rows * unit, coefficients)
+        limit = function.limit * unit
+        function = KernelFunction(centre, scale * unit, limit, rows * unit, coefficients, self.covariance)
         output = _kernels.linear_outputs(coefficients, np.zeros(len(target)), K, data.n_threads)
         return Fitted(function, None, output.astype(data.X.dtype))  # type: ignore[arg-type]

@@ -202,6 +202,9 @@ FLEXIBLE = GreedyTrees(depth=2, n_extra_columns=2, detrended_candidate=True, **_
 STEPPED = GreedyTrees(depth=2, leaves="constant", sharpness=(8.0, 100.0), ridge=(1.0,))
 DEEP = GreedyTrees(3, False, "constant", sharpness=(100.0,), ridge=(0.1,), min_leaf_rows=1.0)
 PLAIN = GreedyTrees(depth=2, **_SOFT)
+QUADRATIC = GaussianProcess(
+    lengths=(1.0,), noises=tuple(np.logspace(-10, 2, 13).tolist()), limit=100.0, covariance="quadratic"
+)
 INDEX = GradientTrees(depth=1, leaves="linear", gates="greedy", solve_leaves=True, weight_decay=1e-3)
 
 
@@ -316,6 +319,15 @@ CANDIDATES = (
         Scaled("trees", 1e-3),
         when=tables,
         most_rows=MAX_PROCESS_ROWS,
+    ),
+    _boosted(
+        "quadratic",
+        "ridge regression on the few columns that trees needs, their squares and their products",
+        Recipe("", QUADRATIC, None, 1, 1.0),
+        Needed("trees", 0.5),
+        when=tables,
+        most_rows=MAX_PROCESS_ROWS,
+        raced=True,
     ),
     _boosted(
         "extra trees",

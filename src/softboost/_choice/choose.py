@@ -42,6 +42,7 @@ __all__ = ["Choice", "choose"]
 
 Array = NDArray[Any]
 MAX_PASSES = 3  # over the residuals, each of which may show outliers that larger ones have hidden
+EXPLAINED = 1 / 3  # share of the distance of an outlier that must be predicted to keep its value
 EVENNESS = 5.0  # of the weights in tables; in units of validation rows
 LEAST_GAIN = 0.005  # relative gain of the loss below which the view stays as it is
 
@@ -94,6 +95,7 @@ def choose(
     units: Units,
     kind: RowsKind,
     *,
+    true_y: Array | None = None,
     fixed_rounds: bool = False,
     seed: int = 0,
     n_threads: int = 1,
@@ -101,7 +103,8 @@ def choose(
 ) -> tuple[list[Member], Choice, Validated]:
     """Judge all candidates that apply to rows of this kind, combine them, and fit those that count on all rows.
 
-    Also returns the cross-validated predictions of the combination.
+    ``true_y`` are the targets before outliers were moved. Also returns the cross-validated predictions of the
+    combination.
     """
 
     def judge_of(kind: RowsKind, forward: bool, candidates: Sequence[Candidate], y: Array = y) -> Judge:
@@ -111,6 +114,7 @@ def choose(
             fixed_rounds=fixed_rounds, seed=seed, n_threads=n_threads, progress=progress,
         )  # fmt: skip
 
+    true_y = y if true_y is None else true_y
     judge = judge_of(kind, kind.forward, candidates)
     if kind.rival is not None and kind.is_series:
         rival = judge_of(kind.rival, kind.forward, [candidate for candidate in candidates if candidate.scout])
@@ -128,6 +132,12 @@ def choose(
                 break
             y = tamed
             judge = judge_of(kind, kind.forward, candidates, y)
+        restored = _with_explained(judge, y, true_y)
+        if restored is not y:
+            rival = judge_of(kind, kind.forward, candidates, restored)
+            kept = (restored == true_y)[:, judge.rows]
+            if combined_loss(rival, restored, kept) < combined_loss(judge, restored, kept):
+                judge, y = rival, restored
     judged = judge.all()
     weights = _weights(judge)
     fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)
@@ -163,10 +173,17 @@ def _weights(judge: Judge) -> Array:
     return (climb_without_pairs if by_pairs else climb)(ladder_of(kind.kind, levels), levels, evidence)
 
 
-def combined_loss(judge: Judge) -> float:
-    """The validation loss of the combination of all candidates."""
-    combined = sum(w * one.prediction for w, one in zip(_weights(judge), judge.all(), strict=True))
-    return float(np.average(judge.loss.loss(judge.y, combined).mean(axis=0), weights=judge.weight))
+def _combined(judge: Judge) -> Array:
+    """Cross-validated predictions of the combination of all candidates."""
+    return np.asarray(sum(w * one.prediction for w, one in zip(_weights(judge), judge.all(), strict=True)))
+
+
+def combined_loss(judge: Judge, y: Array | None = None, kept: Array | None = None) -> float:
+    """The validation loss of the combination of all candidates; on targets y, of the values that are kept."""
+    y = judge.y if y is None else y[:, judge.rows]
+    loss = judge.loss.loss(y, _combined(judge))
+    loss = loss if kept is None else np.where(kept, loss, 0.0)
+    return float(np.average(loss.mean(axis=0), weights=judge.weight))
 
 
 def _tamed(judge: Judge, y: Array) -> Array:
@@ -183,6 +200,27 @@ def _tamed(judge: Judge, y: Array) -> Array:
     moved = (clipped != residual).T
     for o in range(len(y)):
         y[o, judge.rows[moved[o]]] = (best.prediction + clipped.T)[o, moved[o]]
+    return y
+
+
+def _with_explained(judge: Judge, y: Array, true_y: Array) -> Array:
+    """y with outliers restored that the combination of all candidates predicts, or y itself if there are none.
+
+    An outlier is far from the mean, or from the prediction of the best linear candidate. It is explained if the
+    combination, which has not seen it, covers a third of that distance.
+    """
+    if not np.any(y != true_y):
+        return y
+    best = min(judge.linear, key=lambda one: one.mean_loss(judge.weight))
+    true = true_y[:, judge.rows]
+    with np.errstate(over="ignore"):
+        away = np.maximum(np.abs(true), np.abs(true - best.prediction))
+        explained = (true != judge.y) & (np.abs(true - _combined(judge)) < (1 - EXPLAINED) * away)
+    if not explained.any():
+        return y
+    y = y.copy()
+    for o in range(len(y)):
+        y[o, judge.rows[explained[o]]] = true[o, explained[o]]
     return y
 
 

@@ -2,10 +2,11 @@
 
 The distance of a value is measured from the median of its column. Going inwards from the most distant value, a gap is
 found where a distance is several times the next one. Values beyond the innermost gap stand apart, if there are few of
-them. A value that occurs several times beyond the gap, such as -999, is a code. Other values are outliers.
+them. A value that occurs several times beyond the gap, such as -999, is a code if it is a whole number, or if few
+values of the column repeat. Other values are outliers.
 
 The rule adapts to the tails of a column: in a normal distribution the largest distance is hardly ever twice the second
-largest, and in a heavy-tailed one an outlier is only moved to twice the largest other distance.
+largest, and in a heavy-tailed one an outlier is only moved to a multiple of the largest other distance.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_ROWS", "OUTLIER_GAP", "Codes", "Tails", "tails_of"]
+__all__ = ["COLUMN_GAP", "LEAST_ROWS", "OUTLIER_GAP", "Codes", "Tails", "tails_of"]
 
 Array = NDArray[Any]
 Codes = dict[int, list[float]]
 OUTLIER_GAP = 2.0  # ratio of successive distances from the median beyond which values stand apart
+COLUMN_GAP = 3.0  # the same in columns of X, whose distant values are often explained by the target
 CODE_GAP = 3.0  # the same if a value occurs more than once
 MAX_OUTLIERS = 0.02  # share of the rows that may be outliers; one row always may
 MAX_CODED = 0.25  # share of the rows that may have a code
@@ -63,18 +65,18 @@ class Tails:
         return values
 
 
-def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0) -> Tails:
+def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0, gap: float = OUTLIER_GAP) -> Tails:
     """What stands apart in values (n_rows, n_columns), which may have missing values.
 
-    Only the first ``n_coded`` columns can have codes.
+    Outliers are beyond a ``gap``. Only the first ``n_coded`` columns can have codes.
     A row of weight 2 is equivalent to two rows.
     """
     tails = Tails({}, {}, {})
     if (len(values) if weight is None else weight.sum()) < LEAST_ROWS:
         return tails
-    for j in _suspects(values, weight is not None):
+    for j in _suspects(values, weight is not None, gap):
         column = values[:, j].astype(np.float64)
-        found = _of_column(column, np.ones(len(column)) if weight is None else weight, j < n_coded)
+        found = _of_column(column, np.ones(len(column)) if weight is None else weight, j < n_coded, gap)
         if found is not None:
             limits, own = found
             if limits is not None:
@@ -84,8 +86,9 @@ def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0) -> Tails:
     return tails
 
 
-def _suspects(values: Array, weighted: bool) -> Array:
-    """Columns in which values may stand apart, by a fast test: successive distances with a ratio of OUTLIER_GAP."""
+def _suspects(values: Array, weighted: bool, gap: float) -> Array:
+    """Columns in which values may stand apart, by a fast test: successive distances with the ratio of a gap."""
+    gap = min(gap, CODE_GAP)
     if weighted and len(values) <= MAX_SORTED_ROWS:
         return np.arange(values.shape[1])
     rows = values
@@ -103,10 +106,12 @@ def _suspects(values: Array, weighted: bool) -> Array:
     else:
         away = np.abs(half - np.median(half, axis=0))
     away = np.sort(away, axis=0)[len(away) // 2 :]
-    return np.flatnonzero(((away[:-1] > 0) & (away[1:] / OUTLIER_GAP >= away[:-1])).any(axis=0))
+    return np.flatnonzero(((away[:-1] > 0) & (away[1:] / gap >= away[:-1])).any(axis=0))
 
 
-def _of_column(column: Array, weight: Array, with_codes: bool) -> tuple[tuple[float, float] | None, list[float]] | None:
+def _of_column(
+    column: Array, weight: Array, with_codes: bool, least_gap: float
+) -> tuple[tuple[float, float] | None, list[float]] | None:
     """Limits and codes of one column; None if nothing stands apart."""
     present = ~np.isnan(column)
     value, place = np.unique(column[present] / 2, return_inverse=True)  # differences of halves do not overflow
@@ -118,11 +123,12 @@ def _of_column(column: Array, weight: Array, with_codes: bool) -> tuple[tuple[fl
     away = np.abs(value - centre)
     order = np.argsort(-away, kind="stable")
     away, mass = away[order], mass[order]
-    repeated = (mass >= 2) & with_codes
+    likely = (2 * value[order] % 1 == 0) | (len(value) > total / 2)
+    repeated = (mass >= 2) & likely & with_codes
     outlying, coded = np.cumsum(np.where(repeated, 0, mass)), np.cumsum(np.where(repeated, mass, 0))
     allowed = (outlying <= max(1.0, MAX_OUTLIERS * total) + 1e-9) & (coded <= MAX_CODED * total)
     allowed &= np.cumsum(repeated) <= MAX_CODES
-    gap = np.where(np.cumsum(repeated) > 0, CODE_GAP, OUTLIER_GAP)
+    gap = np.where(np.cumsum(repeated) > 0, CODE_GAP, least_gap)
     apart = allowed[:-1] & (away[1:] > 0) & (away[:-1] / gap[:-1] >= away[1:])
     if not apart.any():
         return None
@@ -130,5 +136,5 @@ def _of_column(column: Array, weight: Array, with_codes: bool) -> tuple[tuple[fl
     codes = [2 * float(v) for v in value[order[:n_apart]][repeated[:n_apart]]]
     if len(codes) == n_apart:
         return None, codes
-    reach = OUTLIER_GAP * away[n_apart]
+    reach = least_gap * away[n_apart]
     return (2 * float(centre - reach), 2 * float(centre + reach)), codes

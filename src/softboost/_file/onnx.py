@@ -282,12 +282,16 @@ def _gaussian_process(graph: _Graph, x: str, member: Member, ensemble: Ensemble)
     z = graph.cast(graph.add("Gather", x, columns, axis=1), np.float64)
     z = graph.add("Mul", graph.add("Sub", z, constant(function.centre)), constant(function.scale))
     z = graph.add("Min", graph.add("Max", z, constant(-function.limit)), constant(function.limit))
-    size = graph.add("ReduceSum", graph.add("Mul", z, z), graph.shape(1), keepdims=1)
-    own = (function.centres**2).sum(axis=0)
-    distance = graph.add("Gemm", z, constant(-2.0 * function.centres), constant(own))
-    distance = graph.add("Max", graph.add("Add", distance, size), constant(0.0))
-    r = graph.add("Sqrt", graph.add("Mul", distance, constant(3.0)))
-    values = graph.add("Mul", graph.add("Add", r, constant(1.0)), graph.add("Exp", graph.add("Neg", r)))
+    if function.covariance == "quadratic":
+        product = graph.add("Gemm", z, constant(function.centres), constant(np.ones(function.centres.shape[1])))
+        values = graph.add("Mul", product, product)
+    else:
+        size = graph.add("ReduceSum", graph.add("Mul", z, z), graph.shape(1), keepdims=1)
+        own = (function.centres**2).sum(axis=0)
+        distance = graph.add("Gemm", z, constant(-2.0 * function.centres), constant(own))
+        distance = graph.add("Max", graph.add("Add", distance, size), constant(0.0))
+        r = graph.add("Sqrt", graph.add("Mul", distance, constant(3.0)))
+        values = graph.add("Mul", graph.add("Add", r, constant(1.0)), graph.add("Exp", graph.add("Neg", r)))
     scale = member.weight * member.boosted.learning_rate * ensemble.units.y_spread
     return graph.cast(
         graph.add("MatMul", values, constant((function.coefficients * scale[:, None]).T)), graph.precision

@@ -62,7 +62,10 @@ class Anchor:
             shift = np.where(alike, (units.centre - units.centre[column]) / unit, 0.0)
         view = X * scale[:, None] + np.outer(part, X[column]) + shift[:, None]
         mean = view @ share
-        size = np.sqrt(np.maximum((view - mean[:, None]) ** 2 @ share, 1e-30))
+        away = view - mean[:, None]
+        largest = np.ldexp(1.0, np.frexp(np.abs(away).max(axis=1))[1] - 1)  # squares of distant cells would overflow
+        largest = np.where(largest > 1.0, largest, 1.0)
+        size = largest * np.sqrt(np.maximum((away / largest[:, None]) ** 2 @ share, 1e-30))
         size = np.where(size > 1e-9 * np.abs(scale), size, 1.0)  # a constant difference carries no information
         n_alike = int(alike.sum())
         return cls(column, slope, offset, scale / size, part / size, (shift - mean) / size, error, n_alike)

@@ -80,7 +80,9 @@ class Scores:
         if position.shape[1] > MAX_KNOTS:
             some = np.linspace(0, position.shape[1] - 1, MAX_KNOTS).astype(int)
             position, value = position[:, some], value[:, some]
-        root_mean_square = np.sqrt(np.average(scores**2, axis=1, weights=weight))
+        largest = np.ldexp(1.0, np.frexp(np.abs(scores).max())[1] - 1)  # a power of two: no overflow, no rounding
+        largest = max(float(largest), 1.0)
+        root_mean_square = largest * np.sqrt(np.average((scores / largest) ** 2, axis=1, weights=weight))
         return cls(position, value, root_mean_square, float(weight.sum()))
 
     def quantiles(self, probabilities: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from softboost._boost.gaussian_process import KernelFunction
+from softboost._boost.gaussian_process import COVARIANCES, KernelFunction
 from softboost._boost.hard_trees import HardTree
 from softboost._boost.soft_tree import SoftTree
 from softboost._file.values import Codec, Fields, register
@@ -65,7 +65,11 @@ def _unpack_kernel_function(f: Fields) -> KernelFunction:
         raise f.error("the rows of a Gaussian process must be within its limits")
     if not np.isfinite(total):
         raise f.error("the coefficients of a Gaussian process overflow")
-    return KernelFunction(centre, scale, limit, np.ascontiguousarray(centres), np.ascontiguousarray(coefficients))
+    covariance = f.take("covariance", str) if "covariance" in f.values else "matern"  # older files have no entry
+    if covariance not in COVARIANCES:
+        raise f.error(f"unknown covariance {covariance!r}")
+    arrays = centre, scale, limit, np.ascontiguousarray(centres), np.ascontiguousarray(coefficients)
+    return KernelFunction(*arrays, covariance)
 
 
 def outputs_of(function: Any) -> int:
