@@ -407,3 +407,23 @@ def test_forecaster_keeps_to_windows_that_are_stated():
     assert_array_equal(named.iloc[:, -1], numbered.iloc[:, -1])
     _, transform = forecast_with(mlp(n_components=2, n_steps=5), [1, 2], target_transforms=None)
     assert transform.windows is None  # no memory, no window
+
+
+def test_networks_use_one_thread_and_restore_the_number():
+    seen = []
+
+    class Recorded(nn.Linear):
+        def forward(self, x):
+            seen.append(torch.get_num_threads())
+            return super().forward(x)
+
+    X, y = make_data()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        transform = TorchTransform(Recorded(X.shape[1], 2), n_steps=3)
+        plain(n_estimators=2, feature_transform=transform, random_state=0).fit(X, y).predict(X)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen[-6:]) == {1}  # the module is also called to find the size of its output

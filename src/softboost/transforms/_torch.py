@@ -36,6 +36,23 @@ VALIDATED_STEPS, STEPS = 120, 40  # defaults: held rows end the former earlier
 HEAD = "softboost.head"  # name of A among the tensors; no module has a parameter of this name
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the networks are small, and beside other work its threads mostly wait for each other.
+
+    The number is global, so that only one call may change it at a time.
+    """
+    with _ONE_CALL:
+        n_threads = torch.get_num_threads()
+        if n_threads > 1:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if n_threads > 1:
+                torch.set_num_threads(n_threads)
+
+
 class TorchTransform(Transform):
     """z = (x, A module(x)) with A starting at zero, for any differentiable :class:`torch.nn.Module`.
 
@@ -109,11 +126,13 @@ class TorchTransform(Transform):
         parts = [np.zeros(self._head_size(X.shape[1])), *[p.detach().numpy().ravel() for p in module.parameters()]]
         return np.concatenate(parts).astype(X.dtype)
 
+    @_one_thread()
     def apply(self, theta: Array, X: Array) -> Array:
         with torch.no_grad():
             z = self._forward(self._tensors(theta, X.shape[1], learn=False), X)
         return self._with_rest(z.numpy(), X)
 
+    @_one_thread()
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
         tensors = self._tensors(theta, X.shape[1], learn=True)
         z = self._forward(tensors, X)
@@ -375,6 +394,7 @@ class _Training(Transform):
         self.flat, self.tensors = torch.zeros(0), list[Tensor]()
         self.last: Tensor | None = None
 
+    @_one_thread()
     def apply(self, theta: Array, X: Array) -> Array:
         self.seed += 1
         # held rows judge the steps in double precision
@@ -403,6 +423,7 @@ class _Training(Transform):
             self.tensors.append(p.requires_grad_())
             at += p.numel()
 
+    @_one_thread()
     def pullback(self, theta: Array, X: Array, grad_z: Array) -> Array:
         assert self.last is not None
         return _gradient(self.last, self.tensors, self.of._of_output(grad_z, self.last, X.shape[1]))
