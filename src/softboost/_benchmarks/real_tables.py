@@ -58,6 +58,10 @@ class RealTable:
         """The half of the tables that it belongs to: settings are chosen on "dev", and "report" is run at the end."""
         return ("dev", "report")[zlib.crc32(self.name.encode()) % 2]
 
+    def n_train(self, protocol: str) -> int:
+        """Number of training rows under a protocol."""
+        return N_TRAIN if protocol == "scarce" else 4 * min(len(self.y), MAX_ROWS) // 5
+
     def scarce(self, draw: int) -> Task:
         """A task with 100 training rows and at most 400 other rows as test rows."""
         rows = self._rng(draw).permutation(len(self.y))[: N_TRAIN + MAX_TEST]

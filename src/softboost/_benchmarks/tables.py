@@ -44,7 +44,7 @@ def run(
     quick: bool = False,
     n_jobs: int = 1,
 ) -> str:
-    """Fit the models on the tables, skip existing results, and return the summary in Markdown.
+    """Fit the models on the tables, smallest first, skip existing results, and return the summary in Markdown.
 
     Parameters
     ----------
@@ -73,10 +73,12 @@ def run(
     if limit is not None and limit < len(names):
         names = [names[i] for i in np.linspace(0, len(names) - 1, limit).astype(int)]
     done = {_key(record) for record in read_results(path) if "error" not in record}
+    sizes = {name: real_tables()[name].n_train(protocol) for name in names}
     units = []
-    for draw in draws:
-        for name in names:
-            left = [model for model in peers if (protocol, name, draw, model) not in done and model != "naive"]
+    for name in sorted(names, key=lambda name: sizes[name]):
+        fast = [model for model in peers if model != "naive" and sizes[name] <= PEERS[model].most_rows]
+        for draw in draws:
+            left = [model for model in fast if (protocol, name, draw, model) not in done]
             if left:
                 units.append((protocol, name, draw, left))
     jobs = (delayed(run_unit)(*unit) for unit in units)
@@ -124,7 +126,10 @@ def read_results(path: Path) -> list[Record]:
 
 
 def complete(records: Sequence[Record]) -> tuple[Errors, list[str]]:
-    """Relative errors of all draws that every model has finished, and the names of the models."""
+    """Relative errors of all draws that every model has finished, and the names of the models.
+
+    A model that is not fitted to many rows may be missing in a table as a whole.
+    """
     errors: Errors = {}
     for r in records:
         if "error" not in r and math.isfinite(r["relative_mse"]):
@@ -132,15 +137,17 @@ def complete(records: Sequence[Record]) -> tuple[Errors, list[str]]:
     models = [name for name in PEERS if any(r["model"] == name for r in records)]
     kept: Errors = {}
     for table, draws in errors.items():
-        full = {draw: found for draw, found in draws.items() if len(found) == len(models)}
+        present = {model for found in draws.values() for model in found}
+        needed = {model for model in models if model in present or math.isinf(PEERS[model].most_rows)}
+        full = {draw: found for draw, found in draws.items() if needed <= found.keys()}
         if full:
             kept[table] = full
     return kept, models
 
 
 def mean_of(draws: dict[int, dict[str, float]], model: str) -> float:
-    """Mean relative error of a model over the draws of a table."""
-    return float(np.mean([found[model] for found in draws.values()]))
+    """Mean relative error of a model over the draws of a table; infinite if it was not fitted."""
+    return float(np.mean([found.get(model, math.inf) for found in draws.values()]))
 
 
 def ratio_to_chosen(draws: dict[int, dict[str, float]], peers: Sequence[str]) -> float:
@@ -158,10 +165,13 @@ def markdown(records: Sequence[Record]) -> str:
     peers = [name for name in models if name != SUBJECT]
     if SUBJECT not in models or not peers or not errors:
         return "No table has results of softboost and a peer.\n"
-    ratios = {p: [mean_of(d, SUBJECT) / mean_of(d, p) for d in errors.values()] for p in peers}
-    hindsight = np.array([max(ratios[p][i] for p in peers) for i in range(len(errors))])
-    means = np.array([[mean_of(d, name) for name in models] for d in errors.values()])
-    ranks = dict(zip(models, rankdata(means, axis=1).mean(axis=0), strict=True))
+    means = {name: np.array([mean_of(d, name) for d in errors.values()]) for name in models}
+    ratios = {p: means[SUBJECT] / means[p] for p in peers}  # zero where a peer was not fitted
+    hindsight = np.max([ratios[p] for p in peers], axis=0)
+    ratios = {p: ratio[ratio > 0] for p, ratio in ratios.items()}
+    everywhere = [name for name in models if np.isfinite(means[name]).all()]
+    ranked = rankdata(np.column_stack([means[name] for name in everywhere]), axis=1).mean(axis=0)
+    ranks = dict(zip(everywhere, ranked, strict=True))
     n_draws = sorted({len(d) for d in errors.values()})
     lines = [f"{len(errors)} tables, {n_draws[0]} to {n_draws[-1]} draws each. Ratios are geometric means over tables."]
     lines += ["", "| softboost relative to | ratio | median | tables won | tables lost |", "|---|---|---|---|---|"]
@@ -170,7 +180,9 @@ def markdown(records: Sequence[Record]) -> str:
     if several:
         chosen = np.array([ratio_to_chosen(d, peers) for d in several])
         lines.append(_row("the best peer on other draws", chosen))
-    lines += [_row(f"`{p}`", np.array(ratios[p])) for p in sorted(peers, key=lambda p: geometric_mean(ratios[p]))[::-1]]
+    for p in sorted((p for p in peers if len(ratios[p])), key=lambda p: -geometric_mean(ratios[p])):
+        some = "" if len(ratios[p]) == len(errors) else f", {len(ratios[p])} tables"
+        lines.append(_row(f"`{p}`{some}", ratios[p]))
     ordered = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks.items(), key=lambda item: item[1]))
     lines += ["", f"Mean ranks: {ordered}."]
     behind = [f"{name} {r:.2f}" for name, r in zip(errors, hindsight, strict=True) if r > FAR_BEHIND]
