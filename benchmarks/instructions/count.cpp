@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     settings.linear_leaves = true;
     settings.sharpness = {4};
     std::vector<double> prediction(kRows);
-    std::vector<TreeArrays<double>> trees;
+    FlatTrees<double> trees;
     count([&] {
       kernels().boost_greedy(data.x.data(), data.view(kRows), data.y.data(), nullptr, 1, settings, LossSettings{}, 20,
                              0.3, 1, nullptr, prediction.data(), trees);

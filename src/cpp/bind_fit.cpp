@@ -112,29 +112,17 @@ void register_fit(nb::module_& m, const char* bins_name) {
       "boost_greedy",
       [](In2<T> columns, const Bins<T>& bins, In2<T> y, std::optional<In1<T>> weight, const GreedySettings& settings,
          const LossSettings& loss, int n_rounds, double learning_rate, Mutable<T> prediction, int n_threads) {
-        std::vector<TreeArrays<T>> trees;
+        FlatTrees<T> trees;
         run_interruptibly([&](Interrupt* interrupt) {
           kernels<T>().boost_greedy(columns.data(), bins.view(), y.data(), pointer(weight), size(y.shape(0)), settings,
                                     loss, n_rounds, learning_rate, n_threads, interrupt, prediction.data(), trees);
         });
-        std::vector<int32_t> depth, used;
-        std::vector<int64_t> n_columns;
-        std::vector<T> gate_weights, gate_bias, leaf;
-        auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-        for (const TreeArrays<T>& tree : trees) {
-          depth.push_back(tree.depth);
-          n_columns.push_back(size(tree.columns.size()));
-          append(used, tree.columns);
-          append(gate_weights, tree.gate_weights);
-          append(gate_bias, tree.gate_bias);
-          append(leaf, tree.leaf_values);
-          append(leaf, tree.leaf_weights);
-        }
-        const size_t n_trees = depth.size(), n_used = used.size(), n_gates = gate_weights.size(),
-                     n_biases = gate_bias.size(), n_leaf = leaf.size();
-        return nb::make_tuple(array(std::move(depth), {n_trees}), array(std::move(n_columns), {n_trees}),
-                              array(std::move(used), {n_used}), array(std::move(gate_weights), {n_gates}),
-                              array(std::move(gate_bias), {n_biases}), array(std::move(leaf), {n_leaf}));
+        const size_t n_trees = trees.depth.size(), n_used = trees.columns.size(), n_gates = trees.gate_weights.size(),
+                     n_biases = trees.gate_bias.size(), n_leaf = trees.leaf.size();
+        return nb::make_tuple(array(std::move(trees.depth), {n_trees}), array(std::move(trees.n_columns), {n_trees}),
+                              array(std::move(trees.columns), {n_used}),
+                              array(std::move(trees.gate_weights), {n_gates}),
+                              array(std::move(trees.gate_bias), {n_biases}), array(std::move(trees.leaf), {n_leaf}));
       },
       "columns"_a.noconvert(), "bins"_a, "y"_a.noconvert(), "weight"_a.noconvert().none(), "settings"_a, "loss"_a,
       "n_rounds"_a, "learning_rate"_a, "prediction"_a.noconvert(), "n_threads"_a);

@@ -38,21 +38,8 @@ struct TreeStarts {
   }
 };
 
-// The trees of one fit, concatenated.
-struct Trees {
-  std::vector<int32_t> depth, columns;
-  std::vector<int64_t> n_columns;
-  std::vector<double> gate_weights, gate_bias, leaf;
-
-  void add(const TreeArrays<double>& tree) {
-    depth.push_back(tree.depth);
-    n_columns.push_back(size(tree.columns.size()));
-    append(columns, tree.columns);
-    append(gate_weights, tree.gate_weights);
-    append(gate_bias, tree.gate_bias);
-    append(leaf, tree.leaf_values);
-    append(leaf, tree.leaf_weights);
-  }
+// The trees of one fit.
+struct Trees : FlatTrees<double> {
   void add(const Trees& other) {
     append(depth, other.depth);
     append(columns, other.columns);
@@ -136,10 +123,8 @@ auto boost_each(In3<double> x, In3<double> y, In3<double> coefficients, In2<doub
       kernels<double>().bin_columns(own, nullptr, size(d), size(n), kMaxBins, 1, nullptr, bins.data(), count.data(),
                                     threshold.data(), sorted);
       const BinnedColumns<double> view{bins.data(), count.data(), threshold.data(), sorted, size(d), size(n)};
-      std::vector<TreeArrays<double>> trees;
       kernels<double>().boost_greedy(own, view, y.data() + k * o * n, nullptr, size(o), settings, loss, n_rounds,
-                                     learning_rate, 1, nullptr, prediction.data(), trees);
-      for (const TreeArrays<double>& tree : trees) fitted[k].add(tree);
+                                     learning_rate, 1, nullptr, prediction.data(), fitted[k]);
       fitted[k].outputs(own, size(d), size(n), size(o), settings.linear_leaves, learning_rate,
                         outputs.data() + k * rounds * n * o);
     });

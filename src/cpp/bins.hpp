@@ -66,6 +66,13 @@ struct SortedValues {
   }
 };
 
+// A threshold between two values: their mean, or the smaller one if the mean is equal to one of them by rounding.
+template <typename T>
+T midpoint(T a, T b) {
+  const T middle = a / 2 + b / 2;
+  return middle > a && middle < b ? middle : a;
+}
+
 // Thresholds of one column: midpoints between neighbouring distinct values, or quantiles if there are too many values.
 // Returns their number.
 template <typename T>
@@ -74,10 +81,6 @@ int64_t find_thresholds(const SortedValues<T>& sorted, int64_t max_bins, bool sa
   const size_t n = value.size();
   int64_t n_distinct = 1, n_cuts = 0;
   for (size_t i = 1; i < n; ++i) n_distinct += value[i] > value[i - 1];
-  auto midpoint = [](T a, T b) {
-    const T middle = a / 2 + b / 2;
-    return middle > a && middle < b ? middle : a;
-  };
   if (n_distinct <= max_bins) {
     if (sample) return -1;  // there may be few enough distinct values for one bin each
     for (size_t i = 1; i < n; ++i)
@@ -126,6 +129,25 @@ inline void sort_by_bin(const uint8_t* bins, int64_t n, int32_t* order) {
   for (int64_t i = 0; i < n; ++i) order[first[bins[i]]++] = static_cast<int32_t>(i);
 }
 
+// bin_column and sort_by_bin for at most as many rows as bins: the bin of a value is its rank among distinct values.
+template <typename T>
+void rank_column(const T* values, int64_t n, uint8_t* bins, int32_t* count, T* threshold, int32_t* order) {
+  std::pair<T, int32_t> sorted[kMaxBins];
+  for (int64_t i = 0; i < n; ++i) sorted[i] = {values[i], static_cast<int32_t>(i)};
+  std::sort(sorted, sorted + n, [](const auto& a, const auto& b) {
+    return a.first < b.first || (a.first == b.first && a.second < b.second);
+  });
+  int64_t bin = 0;
+  for (int64_t r = 0; r < n; ++r) {
+    if (r > 0 && sorted[r].first > sorted[r - 1].first)
+      threshold[bin++] = midpoint(sorted[r - 1].first, sorted[r].first);
+    bins[sorted[r].second] = static_cast<uint8_t>(bin);
+    order[r] = sorted[r].second;
+  }
+  *count = static_cast<int32_t>(bin + 1);
+  std::fill(threshold + bin, threshold + kMaxBins, std::numeric_limits<T>::infinity());
+}
+
 // `weight` (n_samples,) and `order` (n_columns, n_samples) may be null.
 template <typename T>
 void bin_columns(const T* columns, const T* weight, int64_t n_columns, int64_t n_samples, int64_t max_bins,
@@ -133,6 +155,11 @@ void bin_columns(const T* columns, const T* weight, int64_t n_columns, int64_t n
   parallel_for(
       n_columns, n_threads,
       [&](int64_t j) {
+        if (order && n_samples <= max_bins) {
+          rank_column(columns + j * n_samples, n_samples, bins + j * n_samples, count + j, threshold + j * kMaxBins,
+                      order + j * n_samples);
+          return;
+        }
         SortedValues<T> sorted;
         bin_column(columns + j * n_samples, weight, n_samples, max_bins, bins + j * n_samples, count + j,
                    threshold + j * kMaxBins, sorted);

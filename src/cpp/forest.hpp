@@ -29,7 +29,7 @@ class RandomTreeGrower {
   RandomTreeGrower(const T* rows, const T* target, const T* weight, int64_t stride, int64_t n_samples,
                    int64_t n_outputs)
       : x_(rows), target_(target), weight_(weight), stride_(stride), n_(n_samples), n_outputs_(n_outputs),
-        order_(static_cast<size_t>(n_samples)), mean_(static_cast<size_t>(n_outputs)),
+        order_(static_cast<size_t>(n_samples)), right_(order_), mean_(static_cast<size_t>(n_outputs)),
         low_(static_cast<size_t>(stride)), high_(low_), threshold_(low_), left_(static_cast<size_t>(stride)),
         sum_(left_), gain_(left_) {}
 
@@ -87,9 +87,23 @@ class RandomTreeGrower {
     if (best < 0) return node.begin;
     out.feature[node.place] = static_cast<int32_t>(best);
     out.threshold[node.place] = static_cast<double>(threshold_[best]);
-    const auto middle = std::stable_partition(order_.begin() + node.begin, order_.begin() + node.end,
-                                              [&](int32_t i) { return x_[i * stride_ + best] <= threshold_[best]; });
-    return middle - order_.begin();
+    return partition(node, best);
+  }
+
+  // Moves the rows of the left child before those of the right one, both in their order, and returns the first of the
+  // latter.
+  int64_t partition(const Node& node, int64_t column) {
+    int64_t n_left = node.begin, n_right = 0;
+    for (int64_t r = node.begin; r < node.end; ++r) {
+      const int32_t i = order_[r];
+      const bool goes_left = x_[i * stride_ + column] <= threshold_[column];
+      order_[n_left] = i;
+      right_[n_right] = i;
+      n_left += goes_left;
+      n_right += !goes_left;
+    }
+    std::copy_n(right_.begin(), n_right, order_.begin() + n_left);
+    return n_left;
   }
 
   // Sets mean_ and returns the weight of the node.
@@ -163,6 +177,7 @@ class RandomTreeGrower {
   const T *x_, *target_, *weight_;
   int64_t stride_, n_, n_outputs_;
   std::vector<int32_t> order_;  // rows, those of a node together
+  std::vector<int32_t> right_;  // rows of the right child
   std::vector<double> mean_;
   std::vector<T> low_, high_, threshold_;
   std::vector<double> left_, sum_, gain_;

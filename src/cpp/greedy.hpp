@@ -31,9 +31,10 @@ class GreedyFitter {
     }
   }
 
-  TreeArrays<T> fit(const T* target) {
+  // The arrays of `result` are used again; its output stays empty if the fit is interrupted.
+  void fit(const T* target, TreeArrays<T>& result) {
     target_ = target;
-    TreeArrays<T> result;
+    result.output.clear();
     result.gain.assign(static_cast<size_t>(n_columns_), 0.0);
     if (options_.n_extra_columns > 0 || options_.detrended_candidate) rank_columns();
 
@@ -45,6 +46,7 @@ class GreedyFitter {
     const std::vector<double>&sharpness = options_.sharpness, &ridge = options_.ridge;
     const int64_t n_selection = std::min(n_, options_.n_selection_rows);
     const bool choose = n_candidates_ > 1 || sharpness.size() > 1 || ridge.size() > 1;
+    square_ = choose ? squared_target(n_selection) : 0.0;
     best_ = {&candidates_[0], sharpness[0], ridge[0]};
     best_error_ = std::numeric_limits<double>::infinity();
     if (choose) {
@@ -56,7 +58,7 @@ class GreedyFitter {
       for (double slope : sharpness)
         if (slope != middle) try_shape({first, slope, ridge[0]}, n_selection);
       if (best_.sharpness != middle) try_splits(first, best_.sharpness, n_selection);
-      if (interrupted(interrupt_)) return result;
+      if (interrupted(interrupt_)) return;
       const Candidate* winner = best_.candidate;
       for (size_t k = 1; k < ridge.size(); ++k) try_ridge({winner, best_.sharpness, ridge[k]}, n_selection);
     }
@@ -64,17 +66,17 @@ class GreedyFitter {
       gram(best_, n_, kept_);
       solve(best_, kept_, kept_.coefficients);
     }
-    if (interrupted(interrupt_)) return result;
+    if (interrupted(interrupt_)) return;
     write(*best_.candidate, best_.sharpness, result);
     result.sharpness = best_.sharpness;
     result.ridge = best_.ridge;
     result.leave_one_out = choose ? best_error_ : std::numeric_limits<double>::quiet_NaN();
-    return result;
   }
 
   // Refits the leaves of a tree of this fitter to a loss.
   void refit(LeafRefitter<T>& refitter, const T* y, const T* raw, TreeArrays<T>& tree) const {
-    const std::vector<T> z = used_columns(tree.columns);
+    std::vector<T> z;
+    used_columns(tree.columns, z);
     refitter.refit(
         {tree.depth, static_cast<int64_t>(tree.columns.size()), n_outputs_, tree.gate_weights.data(),
          tree.gate_bias.data(), tree.leaf_values.data(), options_.linear_leaves ? tree.leaf_weights.data() : nullptr},
@@ -277,9 +279,32 @@ class GreedyFitter {
     cholesky_.solve_all(coefficients.data());
   }
 
-  // leave-one-out error of a shape with the moments of `fit`; also gives its coefficients
+  // weighted sum of the squared target of the first rows
+  double squared_target(int64_t n_rows) const {
+    double sum = 0;
+    for (int64_t o = 0; o < n_outputs_; ++o)
+      for (int64_t i = 0; i < n_rows; ++i) {
+        const double r = static_cast<double>(target_[o * n_ + i] * root_weight(i));
+        sum += r * r;
+      }
+    return sum;
+  }
+
+  // Whether the squared error on the rows themselves, which the leave-one-out error exceeds, is larger than the best
+  // leave-one-out error so far. With (G + ridge I) g = c it is |r|^2 - g'c - ridge |g|^2, up to rounding.
+  bool is_hopeless(const Shape& shape, const Fit& fit, const std::vector<double>& coefficients) const {
+    const int64_t p = n_basis(*shape.candidate), size = n_outputs_ * p;
+    const double* g = coefficients.data();
+    const double explained = dot(g, fit.moments.data() + p * p, size) + shape.ridge * dot(g, g, size);
+    const double margin = sizeof(T) == 8 ? 1e-6 : 1e-3;  // of rounding
+    return square_ * (1 - margin) - explained > best_error_;
+  }
+
+  // Leave-one-out error of a shape with the moments of `fit`, or infinity if it is not the best; also gives its
+  // coefficients.
   double error_of(const Shape& shape, int64_t n_rows, Fit& fit, std::vector<double>& coefficients) {
     solve(shape, fit, coefficients);
+    if (is_hopeless(shape, fit, coefficients)) return std::numeric_limits<double>::infinity();
     const Candidate& c = *shape.candidate;
     errors_.assign(static_cast<size_t>(block_count(n_rows)), 0.0);
     each_block(n_rows, fit, [&](int64_t b, int64_t n, Block& block) {
@@ -319,11 +344,9 @@ class GreedyFitter {
   }
 
   // the few columns of a tree, so that the tree is dense on them
-  std::vector<T> used_columns(const std::vector<int32_t>& columns) const {
-    std::vector<T> z;
-    z.reserve(columns.size() * static_cast<size_t>(n_));
+  void used_columns(const std::vector<int32_t>& columns, std::vector<T>& z) const {
+    z.clear();
     for (int32_t j : columns) z.insert(z.end(), x_ + j * n_, x_ + (j + 1) * n_);
-    return z;
   }
 
   void write(const Candidate& c, double sharpness, TreeArrays<T>& result) {
@@ -351,7 +374,7 @@ class GreedyFitter {
           result.leaf_weights[(leaf * n_outputs_ + o) * n_used + a] = static_cast<T>(g[1 + a]);
       }
     result.output.resize(static_cast<size_t>(n_outputs_ * n_));
-    const std::vector<T> z = used_columns(c.columns);
+    used_columns(c.columns, used_);
     const TreeView<const T> tree{c.depth,
                                  n_used,
                                  n_outputs_,
@@ -359,7 +382,7 @@ class GreedyFitter {
                                  result.gate_bias.data(),
                                  result.leaf_values.data(),
                                  options_.linear_leaves ? result.leaf_weights.data() : nullptr};
-    tree_output(tree, z.data(), n_, n_threads_, result.output.data());
+    tree_output(tree, used_.data(), n_, n_threads_, result.output.data(), &scratch_);
   }
 
   const T* x_;
@@ -378,30 +401,37 @@ class GreedyFitter {
   std::vector<double> errors_, score_;
   Cholesky cholesky_;
   Shape best_{};
-  double best_error_ = 0;
+  double best_error_ = 0, square_ = 0;
   Fit trial_, kept_;
+  std::vector<T> used_;
+  OutputScratch<T> scratch_;
 };
 
 // Algorithm 1 without a transform: each tree is fitted to the negative gradient of the loss, and its leaves to the
 // loss. The prediction, initially y_hat_0, is updated in place. Each operation is a separate loop, so that the compiler
 // does not contract operations and the result is bitwise identical to the loop in Python.
 template <typename T>
-std::vector<TreeArrays<T>> boost_greedy(GreedyFitter<T>& fitter, LeafRefitter<T>& refitter, const LossSettings& loss,
-                                        const T* y, int64_t size, int n_rounds, T learning_rate, T* prediction) {
-  std::vector<TreeArrays<T>> trees;
+void boost_greedy(GreedyFitter<T>& fitter, LeafRefitter<T>& refitter, const LossSettings& loss, const T* y,
+                  int64_t size, int n_rounds, T learning_rate, T* prediction, FlatTrees<T>& out) {
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  TreeArrays<T> tree;
   std::vector<T> residual(static_cast<size_t>(size));
   for (int round = 0; round < n_rounds; ++round) {
     refitter.loss().gradient(y, prediction, residual.data());
     for (T& value : residual) value = -value;
-    TreeArrays<T> tree = fitter.fit(residual.data());
+    fitter.fit(residual.data(), tree);
     if (tree.output.empty()) break;  // interrupted
     if (loss.refit_leaves) fitter.refit(refitter, y, prediction, tree);
     for (T& value : tree.output) value *= learning_rate;
     for (int64_t i = 0; i < size; ++i) prediction[i] += tree.output[i];
-    std::vector<T>().swap(tree.output);  // with many rows and rounds, outputs would take most of the memory
-    trees.push_back(std::move(tree));
+    out.depth.push_back(tree.depth);
+    out.n_columns.push_back(static_cast<int64_t>(tree.columns.size()));
+    append(out.columns, tree.columns);
+    append(out.gate_weights, tree.gate_weights);
+    append(out.gate_bias, tree.gate_bias);
+    append(out.leaf, tree.leaf_values);
+    append(out.leaf, tree.leaf_weights);
   }
-  return trees;
 }
 
 }  // namespace SB_ISA

@@ -47,7 +47,7 @@ class TreeGrower {
       double total = 0;
       for (int64_t b = 0; b < data.count[j]; ++b) {
         total += running[b];
-        if (running[b] > 0 || !data.order) running[b] = total;  // as in sum_root
+        if (running[b] > 0 || !data.order) running[b] = total;  // as in sum_sorted
       }
     }
   }
@@ -64,7 +64,16 @@ class TreeGrower {
       pairs_[2 * i + 1] = second ? static_cast<double>(second[i]) : 0.0;
     }
     for_columns([&](int64_t begin, int64_t end) {
-      for (int64_t j = begin; j < end; ++j) sum_root(j);
+      for (int64_t j = begin; j < end; ++j) {
+        if (!data_.order) {
+          sum_root(j);
+        } else if (j + 1 < end) {
+          second ? sum_sorted<2, true>(j) : sum_sorted<2, false>(j);
+          ++j;
+        } else {
+          second ? sum_sorted<1, true>(j) : sum_sorted<1, false>(j);
+        }
+      }
     });
   }
 
@@ -90,7 +99,11 @@ class TreeGrower {
         Scratch own,
             &scratch = end - begin == data_.n_columns ? scratch_ : own;  // one block uses the same memory again
         scratch.prepare(width, n_outputs_, data_.order ? data_.n_samples : 0);
-        for (int64_t j = begin; j < end; ++j) search_column(j, width, target, min_leaf_weight, smallest_gain, scratch);
+        for (int64_t j = begin; j < end; ++j) {
+          if (sums_ == Sums::halves && (j - begin) % 2 == 0) walk_halves(j, std::min(j + 1, end - 1), scratch);
+          scratch.half = (j - begin) % 2;
+          search_column(j, width, target, min_leaf_weight, smallest_gain, scratch);
+        }
       });
       for (int64_t k = 0; k < width; ++k) {
         Split best;
@@ -133,7 +146,7 @@ class TreeGrower {
   }
 
   // How the running sums of a level are computed.
-  enum class Sums { root, bins, places, histograms, differences };
+  enum class Sums { root, halves, bins, places, histograms, differences };
 
   void prepare_level(int which, int64_t width, bool more_follow) {
     const int64_t n = data_.n_samples;
@@ -143,7 +156,9 @@ class TreeGrower {
     } else if (data_.order) {
       // few rows: scan them in the order of each column; with many nodes, not all thresholds apply to every node
       const int64_t n_bins = std::min(n, kMaxBins);
-      sums_ = plain_ && (width == 2 || width == 4) && width * n_bins <= 2 * n ? Sums::bins : Sums::places;
+      sums_ = plain_ && width == 2                              ? Sums::halves
+              : plain_ && width == 4 && width * n_bins <= 2 * n ? Sums::bins
+                                                                : Sums::places;
       if (sums_ == Sums::places)
         place_nodes(width);
       else
@@ -156,8 +171,18 @@ class TreeGrower {
     if (keeps_) stored_.resize(static_cast<size_t>(data_.n_columns * width * 2 * kMaxBins));
   }
 
-  // parts_ (n_samples, 2, width): the target in the column of the row's node, and a one for its weight
+  // parts_ (n_samples, 2, width): the target in the column of the row's node, and a one for its weight. Of two nodes
+  // only the first: (n_samples, 2).
   void split_rows(int64_t width) {
+    if (width == 2) {
+      parts_.resize(static_cast<size_t>(2 * data_.n_samples));
+      for (int64_t i = 0; i < data_.n_samples; ++i) {
+        const bool first = node_of_row_[i] == 0;
+        parts_[2 * i] = first ? pairs_[2 * i + which_] : 0.0;
+        parts_[2 * i + 1] = first ? 1.0 : 0.0;
+      }
+      return;
+    }
     parts_.assign(static_cast<size_t>(data_.n_samples * 2 * width), 0.0);
     for (int64_t i = 0; i < data_.n_samples; ++i) {
       double* part = parts_.data() + i * 2 * width + node_of_row_[i];
@@ -199,6 +224,7 @@ class TreeGrower {
     std::vector<Walk> nodes;        // (width,)
     std::vector<double> best;       // (width,): largest gain of the columns so far
     int64_t length = 0;
+    int64_t half = 0;  // which of the two columns in `running` is searched
     void prepare(int64_t width, int64_t n_outputs, int64_t n_sorted) {
       length = std::max(n_sorted, kMaxBins);
       histogram.resize(static_cast<size_t>(n_sorted > 0 ? 0 : width * kMaxBins * (1 + n_outputs)));
@@ -215,8 +241,10 @@ class TreeGrower {
                      Scratch& scratch) {
     const int64_t n_bins = data_.count[j];
     double* by_node = keeps_ ? stored_.data() + j * width * 2 * kMaxBins : scratch.running.data();
-    if (sums_ == Sums::bins)
-      width == 2 ? walk_bins<2>(j, by_node) : walk_bins<4>(j, by_node);
+    if (sums_ == Sums::halves)
+      by_node += scratch.half * 4 * kMaxBins;
+    else if (sums_ == Sums::bins)
+      walk_bins<4>(j, by_node);
     else if (sums_ == Sums::places)
       walk_sorted(j, width, target, scratch);
     else if (sums_ == Sums::differences)
@@ -255,8 +283,34 @@ class TreeGrower {
 
   double* root_sum(int64_t j, int which) { return root_sum_.data() + (which * data_.n_columns + j) * stride_; }
 
-  // Running sums of both targets over the bins of column j in the root. If rows are scanned in order, bins without rows
-  // keep zeros.
+  // Running sums of one or two targets over the bins of C columns from j on in the root, from rows in order. Bins
+  // without rows keep zeros. A sum waits for the last one, so two columns take hardly longer than one.
+  template <int C, bool two>
+  void sum_sorted(int64_t j) {
+    const int64_t n = data_.n_samples;
+    const uint8_t* bins[C];
+    const int32_t* order[C];
+    double *first[C], *second[C], sum[C] = {}, other[C] = {};
+    const double* SB_RESTRICT pairs = pairs_.data();
+    for (int c = 0; c < C; ++c) {
+      bins[c] = data_.bins + (j + c) * n;
+      order[c] = data_.order + (j + c) * n;
+      first[c] = root_sum(j + c, 0);
+      second[c] = root_sum(j + c, 1);
+      if (data_.count[j + c] < n) {
+        std::fill_n(first[c], data_.count[j + c], 0.0);
+        std::fill_n(second[c], data_.count[j + c], 0.0);
+      }
+    }
+    for (int64_t r = 0; r < n; ++r)
+      for (int c = 0; c < C; ++c) {
+        const int64_t i = order[c][r], b = bins[c][i];
+        first[c][b] = sum[c] += pairs[2 * i];
+        if (two) second[c][b] = other[c] += pairs[2 * i + 1];
+      }
+  }
+
+  // Running sums of both targets over the bins of column j in the root, from a histogram.
   void sum_root(int64_t j) {
     const int64_t n = data_.n_samples, n_bins = data_.count[j];
     const uint8_t* SB_RESTRICT bins = data_.bins + j * n;
@@ -264,25 +318,6 @@ class TreeGrower {
     double* SB_RESTRICT first = root_sum(j, 0);
     double* SB_RESTRICT second = root_sum(j, 1);
     double sum = 0, other = 0;
-    if (data_.order) {
-      const int32_t* SB_RESTRICT order = data_.order + j * n;
-      if (n_bins == n) {  // each row has its own bin
-        for (int64_t r = 0; r < n; ++r) {
-          const double* pair = pairs + 2 * order[r];
-          first[r] = sum += pair[0];
-          second[r] = other += pair[1];
-        }
-        return;
-      }
-      std::fill_n(first, n_bins, 0.0);
-      std::fill_n(second, n_bins, 0.0);
-      for (int64_t r = 0; r < n; ++r) {
-        const int64_t i = order[r], b = bins[i];
-        first[b] = sum += pairs[2 * i];
-        second[b] = other += pairs[2 * i + 1];
-      }
-      return;
-    }
     double cells[2 * kMaxBins] = {};
     for (int64_t i = 0; i < n; ++i) {
       double* cell = cells + 2 * bins[i];
@@ -312,6 +347,41 @@ class TreeGrower {
       for (int k = 0; k < W; ++k) {
         to[k * 2 * kMaxBins + kMaxBins] = sum[k] += part[k];
         to[k * 2 * kMaxBins] = weight[k] += part[W + k];
+      }
+    }
+  }
+
+  // The same for two nodes of columns j and k, which may be equal: sums of the first node, and differences for the
+  // second. A sum waits for the last one, so two columns take hardly longer than one.
+  void walk_halves(int64_t j, int64_t k, Scratch& scratch) {
+    const int64_t n = data_.n_samples;
+    const double* SB_RESTRICT parts = parts_.data();
+    const int64_t both[2] = {j, k};
+    double* to[2] = {scratch.running.data(), scratch.running.data() + 4 * kMaxBins};
+    for (int c = 0; c < 2; ++c) {
+      std::fill_n(to[c], round_up(data_.count[both[c]], kScanned), 0.0);
+      std::fill_n(to[c] + kMaxBins, round_up(data_.count[both[c]], kScanned), 0.0);
+    }
+    const uint8_t *SB_RESTRICT bins = data_.bins + j * n, *SB_RESTRICT other_bins = data_.bins + k * n;
+    const int32_t *SB_RESTRICT order = data_.order + j * n, *SB_RESTRICT other_order = data_.order + k * n;
+    double *SB_RESTRICT first = to[0], *SB_RESTRICT second = to[1];
+    double sum = 0, weight = 0, other_sum = 0, other_weight = 0;
+    for (int64_t r = 0; r < n; ++r) {
+      const int64_t i = order[r], o = other_order[r];
+      const int64_t b = bins[i], d = other_bins[o];
+      first[b] = weight += parts[2 * i + 1];
+      first[kMaxBins + b] = sum += parts[2 * i];
+      second[d] = other_weight += parts[2 * o + 1];
+      second[kMaxBins + d] = other_sum += parts[2 * o];
+    }
+    for (int c = 0; c < 2; ++c) {
+      const double *whole = root_weight_.data() + both[c] * stride_, *sums = root_sum(both[c], which_);
+      double* SB_RESTRICT out = to[c];
+      const int64_t n_bins = round_up(data_.count[both[c]], kScanned);
+      SB_SIMD
+      for (int64_t b = 0; b < n_bins; ++b) {
+        out[2 * kMaxBins + b] = whole[b] - out[b];
+        out[3 * kMaxBins + b] = sums[b] - out[kMaxBins + b];
       }
     }
   }

@@ -47,19 +47,22 @@ struct Adam {
 template <typename T>
 class JointFitter {
  public:
-  // x (n_inputs, n_samples), target (n_outputs, n_samples), weight (n_samples,) or null
-  JointFitter(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
-              const JointSettings& options, int n_threads, Interrupt* interrupt)
-      : x_(x), target_(target), weight_(weight), n_inputs_(n_inputs), n_(n_samples), options_(options),
-        n_threads_(n_threads), interrupt_(interrupt) {
+  // x (n_inputs, n_samples), weight (n_samples,) or null
+  JointFitter(const T* x, const T* weight, int64_t n_inputs, int64_t n_samples, const JointSettings& options,
+              int n_threads, Interrupt* interrupt)
+      : x_(x), weight_(weight), n_inputs_(n_inputs), n_(n_samples), options_(options), n_threads_(n_threads),
+        interrupt_(interrupt) {
     double total = 0;
     for (int64_t i = 0; i < n_; ++i) total += weight_ ? static_cast<double>(weight_[i]) : 1.0;
     inverse_total_ = T(1.0 / total);
+    for (int64_t t = 1; t <= options_.n_steps; ++t) bias_.emplace_back(t);
   }
 
-  // q: (n_components, n_inputs), (n_inputs,) or unused; output (n_outputs, n_samples) is that of the final tree.
-  // loss_trace (n_steps + 1,) receives the loss before each step and at the end; null: it is not computed.
-  void run(const TreeView<T>& tree, T* q, T* output, double* loss_trace) {
+  // target (n_outputs, n_samples); q: (n_components, n_inputs), (n_inputs,) or unused; output (n_outputs, n_samples) is
+  // that of the final tree. loss_trace (n_steps + 1,) receives the loss before each step and at the end; null: it is
+  // not computed. All calls must have trees of the same shape.
+  void run(const TreeView<T>& tree, const T* target, T* q, T* output, double* loss_trace) {
+    target_ = target;
     T *gate_weights = tree.gate_weights, *gate_bias = tree.gate_bias;
     T *leaf_values = tree.leaf_values, *leaf_weights = tree.leaf_weights;
     tree_ = {tree.depth, tree.n_components, tree.n_outputs, gate_weights, gate_bias, leaf_values, leaf_weights};
@@ -74,7 +77,7 @@ class JointFitter {
     for (int64_t t = 1; t <= options_.n_steps; ++t) {
       const double phase = static_cast<double>(t - 1) / static_cast<double>(options_.n_steps);
       const double decay = options_.cosine_decay ? 0.5 * (1 + std::cos(3.14159265358979323846 * phase)) : 1.0;
-      const AdamBias bias(t);
+      const AdamBias& bias = bias_[static_cast<size_t>(t - 1)];
       forward();
       backward();
       if (loss_trace) loss_trace[t - 1] = squared_error();
@@ -124,12 +127,11 @@ class JointFitter {
                                                                 : 0;
     n_parameters_ = sizes_[0] + sizes_[1] + sizes_[2] + sizes_[3] + sizes_[4];
     n_basis_ = leaves * (1 + (leaf_weights_ ? m : 0));
-    blocks_.clear();
     composed_ = leaf_weights_ == nullptr && (options_.transform != TransformKind::linear || m > node_count(tree_));
     composed_gates_.resize(static_cast<size_t>(composed_ ? node_count(tree_) * input_stride_ : 0));
     keep_.resize(static_cast<size_t>(n_inputs_));
     take_q();
-    for (int64_t b = 0; b < n_blocks_; ++b) {
+    for (int64_t b = static_cast<int64_t>(blocks_.size()); b < n_blocks_; ++b) {
       const int64_t n = std::min(kBlockRows, n_ - b * kBlockRows);
       blocks_.emplace_back(depth, n);
       fill_block(blocks_.back(), b * kBlockRows, n);
@@ -184,7 +186,7 @@ class JointFitter {
     }
     block.grad_output.assign(static_cast<size_t>(o * stride), T(0));
     block.buffer.assign(static_cast<size_t>(backward_buffer_size(tree_, stride)), T(0));
-    block.value.resize(static_cast<size_t>(stride));
+    block.value.resize(static_cast<size_t>(leaf_count(tree_) * o * stride));
     block.gradient.resize(static_cast<size_t>(composed_ ? n_parameters_ - sizes_[4] : n_parameters_));
   }
 
@@ -281,8 +283,8 @@ class JointFitter {
         std::fill_n(out, n, T(0));
         for (int64_t leaf = 0; leaf < leaf_count(tree_); ++leaf) {
           const T* reach = block.tree.memberships.data() + leaf * stride;
-          leaf_output(tree_, leaf, o, z_of(block), stride, n, block.value.data());
-          const T* value = block.value.data();
+          T* value = block.value.data() + (leaf * tree_.n_outputs + o) * stride;
+          leaf_output(tree_, leaf, o, z_of(block), stride, n, value);
           SB_SIMD
           for (int64_t i = 0; i < n; ++i) out[i] += reach[i] * value[i];
         }
@@ -363,11 +365,11 @@ class JointFitter {
       T* gate_bias = gate_weights + sizes_[0];
       T* leaf_values = gate_bias + sizes_[1];
       T* leaf_weights = leaf_values + sizes_[2];
-      T* grad_logit = block.buffer.data() + (2 * leaf_count(tree_) + 1) * stride;
+      T* grad_logit = block.buffer.data() + 2 * leaf_count(tree_) * stride;
       std::fill(block.grad_z.begin(), block.grad_z.end(), T(0));
-      backward_to_logits(tree_, block.tree, z_of(block), stride, block.grad_output.data(), stride, n,
-                         block.buffer.data(), grad_logit, options_.solve_leaves ? nullptr : leaf_values, leaf_weights,
-                         block.grad_z.data(), stride);
+      backward_to_logits(tree_, block.tree, z_of(block), stride, block.value.data(), block.grad_output.data(), stride,
+                         n, block.buffer.data(), grad_logit, options_.solve_leaves ? nullptr : leaf_values,
+                         leaf_weights, block.grad_z.data(), stride);
       if (!composed_) {
         backward_from_logits(tree_, grad_logit, stride, z_of(block), stride, n, gate_weights, gate_bias,
                              block.grad_z.data(), stride);
@@ -421,7 +423,7 @@ class JointFitter {
   }
 
   const T* x_;
-  const T* target_;
+  const T* target_ = nullptr;
   const T* weight_;
   int64_t n_inputs_, n_;
   JointSettings options_;
@@ -435,6 +437,7 @@ class JointFitter {
   T* leaf_weights_ = nullptr;
   int64_t sizes_[5] = {}, n_parameters_ = 0, n_basis_ = 0, n_blocks_ = 0, input_stride_ = 0;
   bool composed_ = false;
+  std::vector<AdamBias> bias_;  // of each step
   std::vector<Block> blocks_;
   std::vector<T> gradient_, output_, composed_gates_, own_q_, keep_;
   std::vector<double> solution_;

@@ -24,17 +24,17 @@ template <typename T>
 void call_fit_greedy(const T* columns, const BinnedColumns<T>& bins, const T* target, const T* weight,
                      int64_t n_outputs, const GreedySettings& settings, int n_threads, Interrupt* interrupt,
                      TreeArrays<T>& out) {
-  out = GreedyFitter<T>(columns, bins, weight, n_outputs, settings, n_threads, interrupt).fit(target);
+  GreedyFitter<T>(columns, bins, weight, n_outputs, settings, n_threads, interrupt).fit(target, out);
 }
 
 template <typename T>
 void call_boost_greedy(const T* columns, const BinnedColumns<T>& bins, const T* y, const T* weight, int64_t n_outputs,
                        const GreedySettings& settings, const LossSettings& loss, int n_rounds, double learning_rate,
-                       int n_threads, Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out) {
+                       int n_threads, Interrupt* interrupt, T* prediction, FlatTrees<T>& out) {
   GreedyFitter<T> fitter(columns, bins, weight, n_outputs, settings, n_threads, interrupt);
   LeafRefitter<T> refitter(loss, weight, n_outputs, bins.n_samples, n_threads, interrupt);
-  out = boost_greedy(fitter, refitter, loss, y, n_outputs * bins.n_samples, n_rounds, static_cast<T>(learning_rate),
-                     prediction);
+  boost_greedy(fitter, refitter, loss, y, n_outputs * bins.n_samples, n_rounds, static_cast<T>(learning_rate),
+               prediction, out);
 }
 
 template <typename T>
@@ -49,13 +49,13 @@ void call_refit_leaves(const LossSettings& loss, const TreeView<T>& tree, const 
   LeafRefitter<T>(loss, weight, tree.n_outputs, n_samples, n_threads, interrupt).refit(tree, z, y, raw, output);
 }
 
+// One round of joint steps; `fitter` has the same arguments.
 template <typename T>
-void call_fit_joint(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
-                    const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreeView<T>& tree, T* q,
-                    T* output, double* loss_trace) {
+void run_joint(JointFitter<T>& fitter, const T* x, const T* target, const T* weight, int64_t n_inputs,
+               int64_t n_samples, const JointSettings& settings, int n_threads, Interrupt* interrupt,
+               const TreeView<T>& tree, T* q, T* output, double* loss_trace) {
   if (!settings.greedy_gates) {
-    JointFitter<T>(x, target, weight, n_inputs, n_samples, settings, n_threads, interrupt)
-        .run(tree, q, output, loss_trace);
+    fitter.run(tree, target, q, output, loss_trace);
     return;
   }
   // Adam steps have a fixed length: fit a target of unit size, then rescale the leaves
@@ -65,12 +65,20 @@ void call_fit_joint(const T* x, const T* target, const T* weight, int64_t n_inpu
   for (T& value : scaled) value /= unit;
   greedy_gates(x, scaled.data(), weight, n_inputs, n_samples, settings, n_threads, interrupt, tree, q);
   if (interrupted(interrupt)) return;
-  JointFitter<T>(x, scaled.data(), weight, n_inputs, n_samples, settings, n_threads, interrupt)
-      .run(tree, q, output, loss_trace);
+  fitter.run(tree, scaled.data(), q, output, loss_trace);
   for (int64_t i = 0; i < size; ++i) output[i] *= unit;
   for (int64_t i = 0; i < n_leaves * tree.n_outputs; ++i) tree.leaf_values[i] *= unit;
   if (tree.leaf_weights)
     for (int64_t i = 0; i < n_leaves * tree.n_outputs * tree.n_components; ++i) tree.leaf_weights[i] *= unit;
+}
+
+template <typename T>
+void call_fit_joint(const T* x, const T* target, const T* weight, int64_t n_inputs, int64_t n_samples,
+                    const JointSettings& settings, int n_threads, Interrupt* interrupt, const TreeView<T>& tree, T* q,
+                    T* output, double* loss_trace) {
+  JointFitter<T> fitter(x, weight, n_inputs, n_samples, settings, n_threads, interrupt);
+  run_joint(fitter, x, target, weight, n_inputs, n_samples, settings, n_threads, interrupt, tree, q, output,
+            loss_trace);
 }
 
 // The tree of one round among the concatenated arrays of all rounds.
@@ -96,12 +104,13 @@ void call_boost_joint(const T* x, const T* y, const T* weight, int64_t n_inputs,
   const int64_t size = trees.n_outputs * n_samples;
   const T rate = static_cast<T>(learning_rate);
   std::vector<T> residual(static_cast<size_t>(size)), output(residual.size());
+  JointFitter<T> fitter(x, weight, n_inputs, n_samples, settings, n_threads, interrupt);
   for (int64_t k = 0; k < n_rounds; ++k) {
     T* own = q + k * q_size;
     if (k > 0) std::copy_n(own - q_size, q_size, own);
     call_negative_gradient(loss, y, prediction, size, residual.data());
-    call_fit_joint(x, residual.data(), weight, n_inputs, n_samples, settings, n_threads, interrupt,
-                   tree_of_round(trees, k), own, output.data(), nullptr);
+    run_joint<T>(fitter, x, residual.data(), weight, n_inputs, n_samples, settings, n_threads, interrupt,
+                 tree_of_round(trees, k), own, output.data(), nullptr);
     if (interrupted(interrupt)) return;
     for (T& value : output) value *= rate;
     for (int64_t i = 0; i < size; ++i) prediction[i] += output[i];

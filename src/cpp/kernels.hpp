@@ -20,7 +20,7 @@ struct Kernels {
                      TreeArrays<T>& out);
   void (*boost_greedy)(const T* columns, const BinnedColumns<T>& bins, const T* y, const T* weight, int64_t n_outputs,
                        const GreedySettings& settings, const LossSettings& loss, int n_rounds, double learning_rate,
-                       int n_threads, Interrupt* interrupt, T* prediction, std::vector<TreeArrays<T>>& out);
+                       int n_threads, Interrupt* interrupt, T* prediction, FlatTrees<T>& out);
   void (*negative_gradient)(const LossSettings& loss, const T* y, const T* raw, int64_t size, T* out);
   void (*refit_leaves)(const LossSettings& loss, const TreeView<T>& tree, const T* z, const T* y, const T* raw,
                        const T* weight, int64_t n_samples, int n_threads, Interrupt* interrupt, T* output);

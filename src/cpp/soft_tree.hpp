@@ -63,12 +63,18 @@ void gate_logits(const T* z, int64_t z_stride, const T* gate_weights, const T* g
 // Scratch memory for one block of rows of one tree.
 template <typename T>
 struct TreeBlock {
-  int64_t stride;
+  int64_t stride = 0;
   std::vector<T> right, left, memberships;
 
-  TreeBlock(int depth, int64_t max_rows)
-      : stride(round_up(max_rows, 16)), right(static_cast<size_t>((leaf_count(depth) - 1) * stride)),
-        left(right.size()), memberships(static_cast<size_t>(leaf_count(depth) * stride)) {}
+  TreeBlock() = default;
+  TreeBlock(int depth, int64_t max_rows) { prepare(depth, max_rows); }
+
+  void prepare(int depth, int64_t max_rows) {
+    stride = round_up(max_rows, 16);
+    right.resize(static_cast<size_t>((leaf_count(depth) - 1) * stride));
+    left.resize(right.size());
+    memberships.resize(static_cast<size_t>(leaf_count(depth) * stride));
+  }
 
   void forward(const TreeView<const T>& tree, const T* z, int64_t z_stride, int64_t n) {
     gate_logits(z, z_stride, tree.gate_weights, tree.gate_bias, node_count(tree), tree.n_components, stride, n,
@@ -109,13 +115,25 @@ inline void leaf_output(const TreeView<const T>& tree, int64_t leaf, int64_t o, 
     if (weights[a] != T(0)) axpy(weights[a], z + a * z_stride, value, n);
 }
 
-// out (n_outputs, n_samples) = sum over leaves of membership * leaf output
+// Scratch memory of the output of trees, for callers with many small trees.
 template <typename T>
-void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, int n_threads, T* out) {
+struct OutputScratch {
+  TreeBlock<T> block;
+  std::vector<T> value;
+};
+
+// out (n_outputs, n_samples) = sum over leaves of membership * leaf output. A single block uses `given`, unless it is
+// null.
+template <typename T>
+void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, int n_threads, T* out,
+                 OutputScratch<T>* given) {
   parallel_for(block_count(n_samples), n_threads, [&](int64_t block) {
     const int64_t begin = block * kBlockRows, n = std::min(kBlockRows, n_samples - begin);
-    TreeBlock<T> scratch(tree.depth, n);
-    std::vector<T> value(static_cast<size_t>(scratch.stride));
+    OutputScratch<T> own, &memory = given && n_samples <= kBlockRows ? *given : own;
+    TreeBlock<T>& scratch = memory.block;
+    scratch.prepare(tree.depth, n);
+    std::vector<T>& value = memory.value;
+    value.resize(static_cast<size_t>(scratch.stride));
     scratch.forward(tree, z + begin, n_samples, n);
     for (int64_t o = 0; o < tree.n_outputs; ++o) {
       T* result = out + o * n_samples + begin;
@@ -130,21 +148,26 @@ void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, i
   });
 }
 
+template <typename T>
+void tree_output(const TreeView<const T>& tree, const T* z, int64_t n_samples, int n_threads, T* out) {
+  tree_output<T>(tree, z, n_samples, n_threads, out, nullptr);
+}
+
 // Gradients of sum(grad_output * output) for one block whose forward pass is in `scratch`, down to the logits of the
-// gates. Writes grad_logit (n_nodes, stride) and adds to the gradients of the leaves, unless grad_leaf_values is null,
-// and, through linear leaves, to grad_z, which may be null for constant leaves.
+// gates. `values` (n_leaves, n_outputs, stride) are the outputs of the leaves. Writes grad_logit (n_nodes, stride) and
+// adds to the gradients of the leaves, unless grad_leaf_values is null, and, through linear leaves, to grad_z, which
+// may be null for constant leaves.
 //
 // With S_l = membership_l * <grad_output, leaf output_l>, the paper's double sum over leaves and path nodes
 // collapses, node by node, to   d/dlogit_m = (1 - p_m) * sum_{l right of m} S_l - p_m * sum_{l left of m} S_l,
 // which needs no division and stays exact when a gate saturates.
 template <typename T>
 void backward_to_logits(const TreeView<const T>& tree, const TreeBlock<T>& scratch, const T* z, int64_t z_stride,
-                        const T* grad_output, int64_t grad_stride, int64_t n, T* buffer, T* grad_logit,
+                        const T* values, const T* grad_output, int64_t grad_stride, int64_t n, T* buffer, T* grad_logit,
                         T* grad_leaf_values, T* grad_leaf_weights, T* grad_z, int64_t grad_z_stride) {
   const int64_t stride = scratch.stride, n_leaves = leaf_count(tree), n_components = tree.n_components;
   T* score = buffer;  // (2 n_leaves - 1, stride): S of every subtree, heap order
-  T* value = buffer + (2 * n_leaves - 1) * stride;
-  T* reach_grad = value + stride;
+  T* reach_grad = buffer + (2 * n_leaves - 1) * stride;
   for (int64_t leaf = 0; leaf < n_leaves; ++leaf) {
     T* sum = score + (n_leaves - 1 + leaf) * stride;
     const T* reach = scratch.memberships.data() + leaf * stride;
@@ -163,7 +186,7 @@ void backward_to_logits(const TreeView<const T>& tree, const TreeBlock<T>& scrat
         if (grad_leaf_values) grad_leaf_values[leaf * tree.n_outputs + o] += total;
         continue;
       }
-      leaf_output(tree, leaf, o, z, z_stride, n, value);
+      const T* value = values + (leaf * tree.n_outputs + o) * stride;
       T total = 0;
       SB_SIMD_SUM(total)
       for (int64_t i = 0; i < n; ++i) {
@@ -214,10 +237,10 @@ void backward_from_logits(const TreeView<const T>& tree, const T* grad_logit, in
   }
 }
 
-// Scratch memory of the two functions above: scores, two rows, and grad_logit.
+// Scratch memory of the two functions above: scores, a row, and grad_logit.
 template <typename T>
 int64_t backward_buffer_size(const TreeView<const T>& tree, int64_t stride) {
-  return (2 * leaf_count(tree) + 1 + node_count(tree)) * stride;
+  return (2 * leaf_count(tree) + node_count(tree)) * stride;
 }
 
 // All gradients of sum(grad_output * output); grad_leaf_weights is ignored for constant leaves.
@@ -237,10 +260,15 @@ void tree_gradients(const TreeView<const T>& tree, const T* z, const T* grad_out
     T* gate_weights = partial.data() + block * per_block;
     T* gate_bias = gate_weights + sizes[0];
     T* leaf_values = gate_bias + sizes[1];
-    T* grad_logit = buffer.data() + (2 * leaf_count(tree) + 1) * scratch.stride;
+    T* grad_logit = buffer.data() + 2 * leaf_count(tree) * scratch.stride;
     for (int64_t a = 0; a < tree.n_components; ++a) std::fill_n(grad_z + a * n_samples + begin, n, T(0));
-    backward_to_logits(tree, scratch, z + begin, n_samples, grad_output + begin, n_samples, n, buffer.data(),
-                       grad_logit, leaf_values, leaf_values + sizes[2], grad_z + begin, n_samples);
+    std::vector<T> values(static_cast<size_t>(leaf_count(tree) * tree.n_outputs * scratch.stride));
+    for (int64_t leaf = 0; leaf < leaf_count(tree); ++leaf)
+      for (int64_t o = 0; o < tree.n_outputs; ++o)
+        leaf_output(tree, leaf, o, z + begin, n_samples, n,
+                    values.data() + (leaf * tree.n_outputs + o) * scratch.stride);
+    backward_to_logits(tree, scratch, z + begin, n_samples, values.data(), grad_output + begin, n_samples, n,
+                       buffer.data(), grad_logit, leaf_values, leaf_values + sizes[2], grad_z + begin, n_samples);
     backward_from_logits(tree, grad_logit, scratch.stride, z + begin, n_samples, n, gate_weights, gate_bias,
                          grad_z + begin, n_samples);
   });

@@ -67,26 +67,20 @@ void greedy_gates(const T* x, const T* target, const T* weight, int64_t n_inputs
   std::vector<T> threshold(static_cast<size_t>(m * kMaxBins));
   bin_columns(z, weight, m, n_samples, kMaxBins, n_threads, interrupt, bins.data(), count.data(), threshold.data(),
               order.empty() ? nullptr : order.data());
-  GreedySettings greedy;
-  greedy.depth = tree.depth;
-  greedy.sharpness = {1.0};
-  greedy.min_leaf_weight = settings.min_leaf_weight;
   const BinnedColumns<T> binned{bins.data(), count.data(), threshold.data(), order.empty() ? nullptr : order.data(),
                                 m,           n_samples};
-  const TreeArrays<T> unit =
-      GreedyFitter<T>(z, binned, weight, tree.n_outputs, greedy, n_threads, interrupt).fit(target);
+  TreeGrower<T> grower(binned, weight, tree.n_outputs, tree.depth, n_threads, interrupt);
+  grower.begin(target, nullptr);
+  const SplitTree& grown = grower.grow(0, tree.depth, settings.min_leaf_weight);
   if (interrupted(interrupt)) return;
   const std::vector<T> slope = gate_slopes(z, weight, m, n_samples);
-  const int64_t n_used = static_cast<int64_t>(unit.columns.size());
   std::fill_n(tree.gate_weights, n_nodes * m, T(0));
   for (int64_t node = 0; node < n_nodes; ++node) {
-    T along = 1;  // a node without a split keeps its bias
-    for (int64_t a = 0; a < n_used; ++a)
-      if (unit.gate_weights[node * n_used + a] != T(0)) {
-        along = slope[unit.columns[a]];
-        tree.gate_weights[node * m + unit.columns[a]] = along;
-      }
-    tree.gate_bias[node] = unit.gate_bias[node] * along;
+    const int32_t a = grown.column[node];
+    tree.gate_bias[node] = static_cast<T>(kClosedGate);
+    if (a < 0) continue;
+    tree.gate_weights[node * m + a] = slope[a];
+    tree.gate_bias[node] = -threshold[a * kMaxBins + grown.bin[node]] * slope[a];
   }
 }
 

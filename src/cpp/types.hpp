@@ -68,6 +68,14 @@ struct TreeArrays {
   double sharpness = 0, ridge = 0, leave_one_out = 0;
 };
 
+// Boosted trees end to end, as in Ensemble.
+template <typename T>
+struct FlatTrees {
+  std::vector<int32_t> depth, columns;
+  std::vector<int64_t> n_columns;
+  std::vector<T> gate_weights, gate_bias, leaf;
+};
+
 // A view of one tree on all components of z; uses const T for kernels that only read it.
 template <typename T>
 struct TreeView {
