@@ -229,7 +229,9 @@ def boost(
         if in_kernel is not None:
             model.rounds = in_kernel
             return model
-    run_rounds(model, parts, loss, theta, np.random.default_rng(rng), after_round=after_round)
+    if not isinstance(recipe.learner, WHOLE_MODELS):  # which draw no numbers, and a generator takes time
+        rng = np.random.default_rng(rng)
+    run_rounds(model, parts, loss, theta, rng, after_round=after_round)  # type: ignore[arg-type]
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from scipy.optimize import nnls
 
 from softboost._boost.watch import MAX_UNWATCHED_ROWS
 from softboost._data.units import Units
-from softboost.losses import Loss, SquaredError
+from softboost.losses import Loss, SquaredError, weighted_mean
 
 from .candidates import Candidate
 from .fit import Fit, Start
@@ -44,7 +45,7 @@ class Judged:
     is_falling: bool = False  # whether the loss still falls clearly at the last stage
 
     def mean_loss(self, weight: Array | None) -> float:
-        return float(np.average(self.row_loss, weights=weight))
+        return weighted_mean(self.row_loss, weight)
 
 
 class Judge:
@@ -292,14 +293,19 @@ def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Los
     root = None if weight is None else np.sqrt(weight)
     total = float(y.shape[1]) if root is None else float((root**2).sum())
     if isinstance(loss, SquaredError):
-        A = (predictions if root is None else predictions * root).reshape(n, -1).T
-        b = (y if root is None else y * root).ravel()
+        own = (predictions if root is None else predictions * root).reshape(n, -1)
+        target = (y if root is None else y * root).ravel()
+        n_own = len(target)
+        n_rows = n_own + n if evenness > 0 else n_own
+        A, b = np.zeros((n_rows + 1, n)), np.empty(n_rows + 1)
+        A[:n_own], b[:n_own] = own.T, target
         if evenness > 0:
-            least = ((A - b[:, None]) ** 2).sum(axis=0).min() / total
+            least = ((own - target) ** 2).sum(axis=1).min() / total
             pull = np.sqrt(evenness * least)
-            A, b = np.vstack([A, pull * np.eye(n)]), np.append(b, np.full(n, pull / n))
-        heavy = 1e3 * max(float(np.sqrt((A**2).sum())), float(np.sqrt(b @ b)), 1e-30)  # enforces a sum of one
-        w, _ = nnls(np.vstack([A, np.full((1, n), heavy)]), np.append(b, heavy))
+            A[np.arange(n_own, n_rows), np.arange(n)], b[n_own:n_rows] = pull, pull / n
+        size = max(math.sqrt((A[:n_rows] ** 2).sum()), math.sqrt(b[:n_rows] @ b[:n_rows]), 1e-30)
+        A[n_rows] = b[n_rows] = 1e3 * size  # enforces a sum of one
+        w, _ = nnls(A, b)
         return w / w.sum()
     w = np.full(n, 1.0 / n)
     flat = predictions.reshape(n, -1)

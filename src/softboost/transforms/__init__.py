@@ -401,11 +401,13 @@ def supervised_directions(X: Array, target: Array, n_components: int, weight: Ar
 
     If X has fewer informative directions than ``n_components``, the remaining rows are zero.
     """
-    centred, residual = (a - np.average(a, axis=0, weights=weight) for a in (X, target))
     total = float(len(X))
-    if weight is not None:
+    if weight is None:  # as np.average, which takes longer
+        centred, residual = X - X.mean(axis=0), target - target.mean(axis=0)
+    else:
         root = np.sqrt(weight)[:, None]
-        centred, residual, total = centred * root, residual * root, np.sum(root**2)
+        centred, residual = (root * (a - np.average(a, axis=0, weights=weight)) for a in (X, target))
+        total = np.sum(root**2)
     Xd = centred
     Q = np.zeros((n_components, X.shape[1]), dtype=X.dtype)
     weights: list[Array] = []
