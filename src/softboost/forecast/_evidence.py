@@ -18,7 +18,8 @@ __all__ = ["Judged", "climb", "own_weights", "relative_error"]
 
 SHARES = np.linspace(0.0, 1.0, 11)
 MOST = 0.8  # largest share of a candidate
-ASKED, ASKED_OF_FEW = 1.0, 2.0  # standard errors that a gain must exceed; more if blocks of a few series are compared
+ASKED = 1.0  # standard errors that a gain of many series must exceed
+SERIES_TO_TRUST = 20.0  # number of series up to which it must exceed one more, because series move together
 FLOOR = 0.1  # added to errors, relative to the unit of the series, so that ratios of tiny errors do not matter
 FEW_SERIES = 10  # with fewer series, blocks of origins are separate observations
 LARGEST = 1.5  # limit of the logarithm of a relative error
@@ -82,10 +83,10 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     """Share of a candidate in the mixture; forecasts have shape (n_series, n_origins, h).
 
     Shares are compared by the mean over series of the logarithm of the error, which is not dominated by series with
-    large errors. The best share on a grid, at most 0.8, is multiplied by ``clip(z - 1, 0, 1)``. z is the paired t
+    large errors. The best share on a grid, at most 0.8, is multiplied by ``clip(z - asked, 0, 1)``. z is the paired t
     statistic of its gain over series, converted to the normal score with the same probability, because t statistics of
-    two or three observations are often large by chance. If there are few series, the observations are blocks of
-    origins, which are not independent, and ``z - 2`` replaces ``z - 1``.
+    two or three observations are often large by chance. If there are fewer than ten series, the observations are blocks
+    of origins. ``asked`` is 1 for many series and 2 for at most twenty, which are not independent.
     """
     candidate = np.where(np.isnan(candidate), current, candidate)
     floor = FLOOR * judged.by_block(judged.unit)
@@ -104,7 +105,7 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     if not noise > 0:
         return 0.0
     z = stats.norm.isf(stats.t.sf(gain.mean() / noise, n - 1))
-    asked = ASKED if len(judged.actual) >= FEW_SERIES else ASKED_OF_FEW
+    asked = ASKED + min(1.0, SERIES_TO_TRUST / len(judged.actual))
     return float(min(SHARES[best], MOST) * np.clip(z - asked, 0.0, 1.0))
 
 
