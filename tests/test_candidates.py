@@ -108,15 +108,15 @@ def test_where_a_member_gives_no_forecast_the_mixture_stays() -> None:
     assert_allclose(ladder.current[:, 0, 0], [5.0, 4.0])
 
 
-def test_blocks_of_one_series_count_for_less_than_series() -> None:
-    gains = 0.2 + 0.5 * np.linspace(-1, 1, 10)
-    one, many = ((1, 10, 1), (10, 1, 1))
-    shares = [
-        climb(Judged(np.zeros(shape), np.ones(shape[:2]), 1), np.ones(shape), (1 - gains).reshape(shape))
-        for shape in (one, many)
-    ]
-    assert shares[0] == 0.0
-    assert shares[1] > 0.1
+def test_few_series_count_for_less_than_many() -> None:
+    """Gains with the same t statistic convince on a hundred series, but not on ten, or on ten blocks of one."""
+    shares = []
+    for shape, mean in (((1, 10, 1), 0.2), ((10, 1, 1), 0.2), ((100, 1, 1), 0.07)):
+        gains = mean + 0.5 * np.linspace(-1, 1, np.prod(shape))
+        judged = Judged(np.zeros(shape), np.ones(shape[:2]), 1)
+        shares.append(climb(judged, np.ones(shape), (1 - gains).reshape(shape)))
+    assert shares[:2] == [0.0, 0.0]
+    assert shares[2] > 0.1
 
 
 def random_walks(n_series: int, n_rows: int) -> list[np.ndarray]:
@@ -127,7 +127,7 @@ def random_walks(n_series: int, n_rows: int) -> list[np.ndarray]:
 def test_the_last_value_joins_on_random_walks_only(tmp_path: Path) -> None:
     """It is a part of the smoothing candidate, takes part in intervals and one-pass forecasts, and is saved."""
     model = Forecaster("MS", h=6, season_length=1, candidates=["smoothing"])
-    walking = frame(random_walks(60, 80))
+    walking = frame(random_walks(250, 80))
     model.fit(walking)
     assert model.fitted_.members == ("smoothing", "last value")
     assert model.choice_.weights == {"smoothing": pytest.approx(1.0)}
