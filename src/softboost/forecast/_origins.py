@@ -17,6 +17,7 @@ MANY_BLOCKS = 10  # minimum number of evaluated horizons over all series
 MAX_HELD_BACK = 1 / 3  # largest part of the longest series that is held back
 LEAST_BEFORE = 3  # minimum number of values before an evaluated origin
 N_LEARNED = 24  # training origins of a correction, besides the evaluated ones
+PHASE_STEPS = 288  # largest product of the phases and the horizon, because long horizons are expensive to fit
 MAX_ROWS = 300_000  # maximum number of training rows of a correction
 
 
@@ -57,7 +58,7 @@ class Origins:
         learns = columns and judged_as is None
         self.first_learned = self.n_judged - 1 + self.per_block
         n_origins = self.first_learned + N_LEARNED if learns else self.n_judged
-        many = FEW_ROWS // (self.n_series * N_LEARNED) if learns else 1
+        many = min(FEW_ROWS // (self.n_series * N_LEARNED), PHASE_STEPS // h) if learns else 1
         n_phases = int(np.clip(many, 1, self.stride))
         own_phase = np.zeros(1, dtype=np.int64) if self.judging.alone else panel.keys % self.stride
         phase = own_phase + (self.stride // n_phases) * np.arange(n_phases)[:, None]
