@@ -329,11 +329,12 @@ def test_intervals_are_calibrated_at_origins_with_enough_history():
     assert np.isnan(errors[1]).all()  # one value before its latest origin is too little
 
 
-def test_intervals_of_a_panel_cover_its_latest_errors():
-    errors = np.random.default_rng(0).normal(size=(2500, 8, 1))
-    calm, rough = (pool_errors(errors * size, np.ones(2500), [90]).widths for size in (1, [[1]] * 7 + [[3]]))
+def test_intervals_of_a_panel_lie_between_all_errors_and_the_latest():
+    errors = np.random.default_rng(0).normal(size=(2500, 16, 1))
+    calm, rough = (pool_errors(errors * size, np.ones(2500), [90]).widths for size in (1, [[1]] * 15 + [[3]]))
     assert_allclose(calm, 1.645, rtol=0.08)  # wider than the quantile, because scales are estimated
-    assert rough > 1.8 * calm  # an eighth of all errors, but all of the latest ones
+    assert rough > 1.8 * calm  # a sixteenth of all errors, but all of the latest ones
+    assert rough < 3.0 * calm  # the latest errors alone would say more than three times
 
 
 def test_longer_horizons_than_fitted_are_forecast():

@@ -581,7 +581,10 @@ class TestOldFiles:
                 X[name] = values
             for name, values in expected.get("dates", {}).items():
                 X[name] = pd.to_datetime(values)
-        np.testing.assert_allclose(model.predict(X), expected["prediction"], rtol=1e-9, atol=1e-12)
+        # sums in single precision depend on the instruction set of the processor
+        single = any(Q.dtype == np.float32 for Q in model.transforms_)
+        rtol = 1e-6 if single else 1e-9
+        np.testing.assert_allclose(model.predict(X), expected["prediction"], rtol=rtol, atol=1e-12)
         if "quantiles" in expected:
             np.testing.assert_allclose(model.predict_quantiles(X), expected["quantiles"], rtol=1e-9, atol=1e-12)
 

@@ -295,6 +295,8 @@ class SeriesBank {
       : grid_(grid), seasons_(seasons, seasons + n_seasons), stride_(stride), n_evidence_(n_evidence) {
     std::sort(seasons_.begin(), seasons_.end());
     longest_ = seasons_.empty() ? 1 : seasons_.back();
+    for (const int64_t m : seasons_)
+      if (m <= kLeastWidth) cycle_ = m;
   }
 
   int64_t n_views() const { return 4 * (static_cast<int64_t>(seasons_.size()) + 1); }
@@ -330,7 +332,7 @@ class SeriesBank {
  private:
   const Grid& grid_;
   std::vector<int64_t> seasons_;
-  int64_t stride_, n_evidence_, longest_ = 1, n_ = 0, first_known_ = 0;
+  int64_t stride_, n_evidence_, longest_ = 1, cycle_ = 1, n_ = 0, first_known_ = 0;
   const double* y_ = nullptr;
   std::vector<View> views_;
   std::vector<double> logs_, levels_, naive_, window_;
@@ -480,12 +482,14 @@ class SeriesBank {
     }
   }
 
+  // The unit uses the longest season of which a window shows more than one cycle. Changes over a longer one, such as a
+  // year of days, are much larger than the errors of the next steps, and appear in the middle of a series.
   void count_changes(const std::vector<double>& z, int64_t t) {
     for (; counted_ <= t; ++counted_) {
       const int64_t i = counted_;
       if (i >= 1 && !std::isnan(z[i]) && !std::isnan(z[i - 1])) moved_ += std::fabs(z[i] - z[i - 1]), moved_n_ += 1;
-      if (i >= longest_ && !std::isnan(z[i]) && !std::isnan(z[i - longest_]))
-        cycled_ += std::fabs(z[i] - z[i - longest_]), cycled_n_ += 1;
+      if (i >= cycle_ && !std::isnan(z[i]) && !std::isnan(z[i - cycle_]))
+        cycled_ += std::fabs(z[i] - z[i - cycle_]), cycled_n_ += 1;
     }
   }
 
@@ -526,7 +530,7 @@ class SeriesBank {
     }
     const double per_step = n_changes ? changes / n_changes : 0;
     const double per_season =
-        cycled_n_ ? cycled_ / cycled_n_ : (longest_ > 1 ? 2 : 1) * (moved_n_ ? moved_ / moved_n_ : 0);
+        cycled_n_ ? cycled_ / cycled_n_ : (cycle_ > 1 ? 2 : 1) * (moved_n_ ? moved_ / moved_n_ : 0);
     *unit = std::max(0.5 * per_step + 0.5 * per_season, kLeastUnit);
     *logs = positive_;
     if (!positive_) *unit *= scale_;

@@ -119,9 +119,10 @@ def pool_errors(
 ) -> Pool | None:
     """Pool errors (n_series, n_windows, h), divided by the scale of their series; None for a single series.
 
-    Windows are in the order of time. Errors of a panel rise and fall together, so widths cover the errors of all
-    windows, those of the latest ones by themselves, and a bit more if the errors of some times were larger than those
-    of others. They do not decrease with the step: where the quantiles do, neighbouring steps share their mean.
+    Windows are in the order of time. Errors of a panel rise and fall together, so widths are the mean of those that
+    cover the errors of all windows and of those that cover the latest ones by themselves, and a bit more if the errors
+    of some times were larger than those of others. They do not decrease with the step: where the quantiles do,
+    neighbouring steps share their mean.
 
     ``cycle`` is the number of windows after which the season repeats. If there are enough of them, only the windows
     that start at the same time of the season as the forecasts are used: errors depend on the hour or the month.
@@ -137,7 +138,7 @@ def pool_errors(
     scores = (errors / judging[:, :, None])[:, ::-1][:, ::cycle]  # the latest window first
     n_latest = max(int(np.ceil(overlap / cycle)), -(-LATEST // (len(errors) * cycle)))
     parts = (part.reshape(-1, h) for part in (scores, scores[:, :n_latest]))
-    widths = np.maximum(*(conformal_widths(part, levels, np.sqrt(np.arange(1, h + 1))) for part in parts))
+    widths = np.mean([conformal_widths(part, levels, np.sqrt(np.arange(1, h + 1))) for part in parts], axis=0)
     if np.isfinite(widths).all():
         widths = np.array([isotonic_regression(width) for width in widths])
     return Pool(widths * np.exp(DEVIATIONS * _between_times(scores, n_latest)), typical, floor)
