@@ -273,3 +273,21 @@ def test_a_file_keeps_the_time_of_the_season(tmp_path):
     pd.testing.assert_frame_equal(loaded.predict(level=[90]), before)
     scores = loaded._scores[4].grow(model.frame_.panel, np.arange(260), model.target_transforms_)
     assert scores.cycle == 1
+
+
+def test_intervals_of_days_do_not_depend_on_whether_a_year_is_complete():
+    """Series a bit longer than a year once had intervals many times as wide as those a bit shorter."""
+    rng = np.random.default_rng(4)
+    sizes = rng.permutation(np.arange(340, 460, 4))
+    series = [100 * np.exp(0.01 * rng.normal(size=n).cumsum()) for n in sizes]
+    days = pd.concat([
+        pd.DataFrame({"unique_id": i, "ds": pd.date_range(end="2024-06-30", periods=len(y)), "y": y})
+        for i, y in enumerate(series)
+    ])  # fmt: skip
+    forecast = Forecaster("D", h=14, candidates=["smoothing"]).fit(days).predict(level=[95])
+    low, centre, high = (forecast.iloc[:, c].to_numpy().reshape(-1, 14) for c in (3, 2, 4))
+    width = ((high - low) / centre).mean(axis=1)
+    expected = 2 * 1.96 * 0.01 * np.sqrt(np.arange(1, 15)).mean()
+    assert 0.8 * expected < np.median(width[sizes <= 365]) < 1.6 * expected
+    assert 0.8 * expected < np.median(width[sizes > 365]) < 1.6 * expected
+    assert width.max() < 3 * expected

@@ -128,6 +128,25 @@ def test_units_of_measurement_do_not_matter():
     assert_allclose(thousand, 1000 * one, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("seasons", "cycle"), [([], 1), ([12], 12), ([7, 200], 200), ([7, 201], 7), ([201], 1)])
+def test_the_unit_is_the_mean_change_over_a_step_and_over_a_season_that_a_window_holds(seasons, cycle):
+    y = np.random.default_rng(0).normal(size=500).cumsum()  # negative values: no logarithms
+    seen = y[-(max(200, 6 * max(seasons, default=1) + 4 + 40) + 2 + 1) :]  # with the origin that is asked for
+    per_step = np.abs(np.diff(seen[-60:])).mean()
+    unit = bank([y], seasons, 2)[1][0, 0]
+    if cycle == 1:
+        assert_allclose(unit, (per_step + np.abs(np.diff(seen)).mean()) / 2, rtol=0.15)
+    else:
+        # steps are those of the adjusted series
+        assert_allclose(unit, (per_step + np.abs(seen[cycle:] - seen[:-cycle]).mean()) / 2, rtol=0.15)
+
+
+def test_the_unit_of_days_does_not_jump_when_the_first_year_is_complete():
+    y = 100 * np.exp(0.01 * np.random.default_rng(1).normal(size=400).cumsum())
+    before, after = (bank([y[:n]], [7, 365], 14)[1][0, 0] for n in (364, 400))
+    assert_allclose(after, before, rtol=0.1)
+
+
 def test_threads_and_neighbours_change_no_bit():
     series = [seasonal(n, 4, seed=n) for n in (5, 40, 80, 33, 61) * 8]
     once = bank(series, [4], 8, n_origins=3, n_evidence=10, columns=True)
