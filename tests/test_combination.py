@@ -366,3 +366,35 @@ def test_gaps_are_filled_from_the_rows_at_hand_alone():
     panel = Panel(y, np.array([0, 5]), np.arange(5), np.empty((5, 0)), np.empty((1, 0)), "interpolate")
     assert_array_equal(panel.filled, [np.nan, 1, 2, 3, 3])
     assert_array_equal(panel.cut(2).filled, [np.nan, 1, 1])
+
+
+@pytest.mark.parametrize("n_series", [1, 20])
+def test_three_short_series_change_nothing_for_long_ones(n_series):
+    rng = np.random.default_rng(100)
+    t = np.arange(72)
+    long = [50 + 0.5 * t + 5 * np.sin(t * np.pi / 6) + 2 * rng.normal(size=72) for _ in range(n_series)]
+    short = [np.array(v, dtype=float) for v in ([5, 6, 4], [1000, 900, 1200, 1100], [3, 1, 4, 2, 3])]
+    alone, joined = (Forecaster("MS", 12).fit(frame(series)).predict(level=[95]) for series in (long, long + short))
+    joined = joined[joined["unique_id"].isin(alone["unique_id"])].reset_index(drop=True)
+    spread = np.mean([y.std() for y in long])
+    assert np.abs(values(joined, 12) - values(alone, 12)).max() < 0.001 * spread
+    width = [p.iloc[:, 4].to_numpy() - p.iloc[:, 3].to_numpy() for p in (alone, joined)]
+    assert_allclose(width[1], width[0], rtol=0.1)
+
+
+def test_a_column_that_explains_a_single_series_is_used():
+    """Its gain is larger than what counts in every block, so that the gains do not differ."""
+    rng = np.random.default_rng(0)
+    promo = (rng.random(66) < 0.25) * 1.0
+    promo[61] = 1.0
+    df = frame([100 + 30 * promo + 0.1 * rng.normal(size=66)]).assign(promo=promo)
+    past, future = df[:60], df[60:]
+    forecast = Forecaster("MS", 6).fit(past).predict(X_df=future.drop(columns="y"))
+    assert np.abs(forecast["SoftBoostRegressor"].to_numpy() - future["y"].to_numpy()).mean() < 3
+
+
+def test_no_levels_and_contradicting_settings():
+    df = walks(1, 40)
+    assert list(Forecaster("MS", 3).fit(df).predict(level=[])) == ["unique_id", "ds", "SoftBoostRegressor"]
+    with pytest.raises(ValueError, match=r"candidates=\['local'\] and scope='global' exclude each other"):
+        Forecaster("MS", 3, candidates=["local"], scope="global").fit(df)

@@ -291,3 +291,33 @@ def test_intervals_of_days_do_not_depend_on_whether_a_year_is_complete():
     assert 0.8 * expected < np.median(width[sizes <= 365]) < 1.6 * expected
     assert 0.8 * expected < np.median(width[sizes > 365]) < 1.6 * expected
     assert width.max() < 3 * expected
+
+
+def test_bounds_of_levels_do_not_cross_where_a_series_hardly_changes():
+    """The own errors of a series that has changed once are zero at one level, and large at another."""
+    rng = np.random.default_rng(0)
+    step = one_series("step", np.r_[np.full(97, 10.0), np.full(3, 20.0)])
+    other = one_series("walk", 50 + rng.normal(size=100).cumsum())
+    forecast = Forecaster("MS", h=2).fit(pd.concat([step, other])).predict(level=[50, 80, 90, 95])
+    widths = forecast.iloc[:, :-5:-1].to_numpy() - forecast.iloc[:, 3:7].to_numpy()
+    assert (np.diff(widths, axis=1) <= 1e-9).all()
+
+
+@pytest.mark.parametrize("y", [np.r_[np.full(57, 10.0), np.full(3, 20.0)], np.full(40, 7.0)], ids=["step", "constant"])
+def test_forecasts_lie_inside_their_bounds(y):
+    forecast = Forecaster("MS", h=6).fit(one_series("a", y)).predict(level=[80, 95])
+    assert (forecast.iloc[:, 4] <= forecast.iloc[:, 2]).all()
+    assert (forecast.iloc[:, 5] >= forecast.iloc[:, 2]).all()
+    width = (forecast.iloc[:, 5] - forecast.iloc[:, 4]).to_numpy()
+    assert (width > 0).all() or y[0] == y[-1]
+
+
+def test_a_series_in_other_units_leaves_the_intervals_of_the_others():
+    rng = np.random.default_rng(0)
+    small = pd.concat([one_series(f"s{i}", 50 + 0.5 * rng.normal(size=60).cumsum()) for i in range(10)])
+    widths = []
+    for size in (1e3, 1e10):
+        large = one_series("large", size * np.random.default_rng(1).normal(size=60).cumsum())
+        forecast = Forecaster("MS", h=6).fit(pd.concat([small, large])).predict(level=[95])
+        widths.append((forecast.iloc[:, 4] - forecast.iloc[:, 3])[forecast["unique_id"] != "large"])
+    assert_allclose(widths[1], widths[0], rtol=1e-6)

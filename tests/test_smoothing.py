@@ -128,6 +128,17 @@ def test_units_of_measurement_do_not_matter():
     assert_allclose(thousand, 1000 * one, rtol=1e-9)
 
 
+def test_forecasts_do_not_run_away_from_a_change_of_the_level():
+    """Logarithms continue a rise of 100 times; a series that always grows goes on to grow."""
+    for seed in range(4):
+        y = np.r_[np.full(57, 10.0), np.full(3, 1000.0)] + np.random.default_rng(seed).normal(size=60)
+        assert bank([y], [12], 18, n_evidence=10)[0].max() < 2.5 * y.max()
+    faded = np.abs(np.linspace(60, 0, 60) + np.random.default_rng(94).normal(size=60)) + 1e-3
+    assert bank([faded], [12], 18, n_evidence=10)[0].max() < 1.5 * faded.max()
+    growing = 1.1 ** np.arange(60.0)
+    assert_allclose(bank([growing], [], 18, n_evidence=10)[0][0, 0], 1.1 ** np.arange(60.0, 78.0), rtol=0.1)
+
+
 @pytest.mark.parametrize(("seasons", "cycle"), [([], 1), ([12], 12), ([7, 200], 200), ([7, 201], 7), ([201], 1)])
 def test_the_unit_is_the_mean_change_over_a_step_and_over_a_season_that_a_window_holds(seasons, cycle):
     y = np.random.default_rng(0).normal(size=500).cumsum()  # negative values: no logarithms

@@ -34,6 +34,7 @@ constexpr double kLogPrior = 2;                                   // of logarith
 constexpr int64_t kLags = 6, kMostLags = 26;                      // of an autoregression without and with a season
 constexpr Ridge kSeasonalRidge{3, 0.5}, kPlainRidge{20, 0.8};     // with and without a season
 constexpr double kFarthest = 1.5;                                 // of the largest change seen over as many steps
+constexpr double kUsualRise = 0.9, kMostRises = 2;                // quantile of past rises, and how many may follow
 constexpr double kLeastUnit = 1e-3;
 constexpr int64_t kLeastWidth = 200;  // values before an origin that are looked at, or more where seasons are long
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -320,7 +321,7 @@ class SeriesBank {
       if (t < 0 || !look(t, o, n_grid)) continue;
       if (o >= n_origins) continue;
       weigh(t, o, n_grid);
-      combine(o, forecast + o * h);
+      combine(t, o, forecast + o * h);
       describe(t, o, before, forecast + o * h, unit + o, logs + o, columns ? columns + o * n_columns : nullptr);
       // levels first, then logarithms
       const auto n_half = static_cast<size_t>(n_views() / 2);
@@ -335,7 +336,7 @@ class SeriesBank {
   int64_t stride_, n_evidence_, longest_ = 1, cycle_ = 1, n_ = 0, first_known_ = 0;
   const double* y_ = nullptr;
   std::vector<View> views_;
-  std::vector<double> logs_, levels_, naive_, window_;
+  std::vector<double> logs_, levels_, naive_, window_, peak_, rises_;
   double scale_ = 1, least_ = 0;
   bool positive_ = false;
   double moved_ = 0, moved_n_ = 0, cycled_ = 0, cycled_n_ = 0;  // sums of absolute changes over a step and a season
@@ -358,6 +359,9 @@ class SeriesBank {
     positive_ = least_ > 0;
     levels_.resize(n_);
     logs_.resize(positive_ ? n_ : 0);
+    peak_.resize(n_);
+    double peak = -std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; i < n_; ++i) peak_[i] = peak = std::isnan(y_[i]) ? peak : std::max(peak, y_[i]);
     for (int64_t i = 0; i < n_; ++i) levels_[i] = y_[i] / scale_;
     if (positive_)
       for (int64_t i = 0; i < n_; ++i) logs_[i] = std::log(y_[i] / scale_);
@@ -464,8 +468,9 @@ class SeriesBank {
     for (View& view : views_) view.weight /= total;
   }
 
-  void combine(int64_t o, double* forecast) const {
+  void combine(int64_t t, int64_t o, double* forecast) {
     const int64_t h = grid_.h;
+    double rise = 0;
     for (int64_t j = 0; j < h; ++j) {
       double low = views_[0].forecast[o * h + j], high = low;
       forecast[j] = 0;
@@ -475,11 +480,26 @@ class SeriesBank {
         forecast[j] += view.weight * value;
       }
       forecast[j] = std::clamp(forecast[j], low, high);  // what all agree on is not rounded
-      if (positive_)
-        forecast[j] = std::max(forecast[j], 0.3 * least_);
-      else if (least_ >= 0)
-        forecast[j] = std::max(forecast[j], 0.0);
+      if (positive_) {
+        rise = usual_rise(t, j + 1, rise);
+        forecast[j] = std::clamp(forecast[j], 0.3 * least_, peak_[t] * std::exp(kMostRises * rise));
+      }
+      if (least_ >= 0) forecast[j] = std::max(forecast[j], 0.0);
     }
+  }
+
+  // A large rise of logarithms over j steps that is not a single one, such as a change of the level; never below the
+  // one over fewer steps. An exponential of a forecast far above what was seen is an error of the logarithms.
+  double usual_rise(int64_t t, int64_t j, double before) {
+    rises_.clear();
+    for (int64_t i = std::max(first_known_, t - kWindow + 1); i + j <= t; ++i) {
+      const double rise = logs_[i + j] - logs_[i];
+      if (!std::isnan(rise)) rises_.push_back(rise);
+    }
+    if (rises_.empty()) return before * static_cast<double>(j) / std::max<int64_t>(j - 1, 1);
+    const auto rank = static_cast<size_t>(std::ceil(kUsualRise * static_cast<double>(rises_.size() - 1)));
+    std::nth_element(rises_.begin(), rises_.begin() + static_cast<int64_t>(rank), rises_.end());
+    return std::max(before, rises_[rank]);
   }
 
   // The unit uses the longest season of which a window shows more than one cycle. Changes over a longer one, such as a

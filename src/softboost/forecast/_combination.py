@@ -212,10 +212,11 @@ def _limits(panel: Panel, logs: Array, n_known: Array) -> Array:
     A few values show less of the range that a series has, so the multiple is larger for them.
     """
     low, high = panel.minimum(), panel.reduce(np.fmax, panel.y, np.nan)
+    latest = np.abs(last_known(panel, np.zeros((panel.n_series, 1), dtype=np.int64)))[:, 0]
     reach = RANGES + RANGES_OF_FEW / np.maximum(n_known, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(logs, high / low, 1.0)
-        size = np.where(logs, typical_sizes(panel), 1.0)
+        size = np.where(logs, np.fmax(typical_sizes(panel), latest), 1.0)
         limit = np.where(
             logs, np.minimum(reach * np.log(ratio), np.log1p(reach * (high - low) / size)), reach * (high - low)
         )

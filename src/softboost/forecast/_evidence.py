@@ -8,6 +8,7 @@ noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import stats
@@ -56,10 +57,15 @@ class Judged:
         count = known.sum(axis=2)
         return np.where(count > 0, np.where(known, size, 0.0).sum(axis=2) / np.maximum(count, 1), np.nan)
 
+    @cached_property
+    def n_judged(self) -> int:
+        """Number of series with a known value at some origin."""
+        return int((~np.isnan(self.actual)).any(axis=(1, 2)).sum())
+
     def by_block(self, values: Array) -> Array:
         """Means over blocks of origins (n_series, n_blocks), or over all origins if there are many series."""
         n_series, n_origins = values.shape
-        n_blocks = 1 if n_series >= FEW_SERIES else -(-n_origins // self.per_block)
+        n_blocks = 1 if self.n_judged >= FEW_SERIES else -(-n_origins // self.per_block)
         padded = np.full((n_series, n_blocks * -(-n_origins // n_blocks)), np.nan)
         padded[:, :n_origins] = values
         parts = padded.reshape(n_series, n_blocks, -1)
@@ -102,10 +108,11 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     best = int(np.argmin(relative.mean(axis=1)))
     gain = relative[0] - relative[best]
     noise = gain.std(ddof=1) / np.sqrt(n)
-    if not noise > 0:
+    if not gain.mean() > 0:
         return 0.0
-    z = stats.norm.isf(stats.t.sf(gain.mean() / noise, n - 1))
-    asked = ASKED + min(1.0, SERIES_TO_TRUST / len(judged.actual))
+    # gains without noise are all at the limit
+    z = stats.norm.isf(stats.t.sf(gain.mean() / noise, n - 1)) if noise > 0 else np.inf
+    asked = ASKED + min(1.0, SERIES_TO_TRUST / judged.n_judged)
     return float(min(SHARES[best], MOST) * np.clip(z - asked, 0.0, 1.0))
 
 

@@ -241,8 +241,8 @@ class Forecaster(BaseEstimator):
             future = take(future, keep)
         forecast = forecast[:, :h]
         columns = {self._name: forecast.ravel()}
-        if level is not None:
-            levels = check_levels(level)
+        levels = [] if level is None else check_levels(level)
+        if levels:
             scores = self._scores_for(h)
             columns.update(self._bounds(forecast, levels, scores, scores.pool(levels)))
         return add_columns(future, columns)
@@ -596,6 +596,11 @@ class Forecaster(BaseEstimator):
         scopes = REGRESSIONS if self.scope is None else (self.scope,)
         if self.candidates is not None:
             fitting = [row for row in rows_of(self.candidates) if not row.regression or row.name in scopes]
+            if not fitting:
+                raise ValueError(
+                    f"candidates={list(self.candidates)!r} and scope={self.scope!r} exclude each other; "
+                    "leave one of them out"
+                )
             return tuple(row.name for row in fitting)
         stated = (self.model, self.lags, self.lag_transforms, self.date_features, self.scope)
         recursive = self.strategy == "recursive"

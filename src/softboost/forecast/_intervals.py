@@ -130,7 +130,7 @@ def pool_errors(
     if len(errors) < 2:
         return None
     h = errors.shape[2]
-    floor = float(1e-9 * np.fmax.reduce(scales, initial=1e-300))  # not of series without a scale
+    floor = float(1e-9 * np.min(scales, where=scales > 0, initial=1.0))  # of series without a scale
     relative = np.abs(errors / _floored(errors, scales, floor)[:, None, None])
     typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
     judging, _ = _blended(errors, scales, typical, floor, overlap)
@@ -193,7 +193,9 @@ def panel_widths(
         n_own = np.sum(~np.isnan(errors), axis=1) / overlap
         _, final = _blended(errors, scales, pool.typical, pool.floor, overlap)
         together = pool.widths[:, None, :] * final[None, :, None]
-        widths = np.where((n_own[None] >= ENOUGH) & (widths > 0), widths, together)
+        widths = np.where((n_own >= ENOUGH) & (widths > 0).all(axis=0), widths, together)
+    # a series that changes has intervals, even if it has hardly changed so far
+    widths = np.fmax(widths, LEAST_SCALE * scales[:, None] * random_walk)
     widths = np.where(np.isinf(widths) & np.isnan(scales[:, None]), np.nan, widths)
     return np.maximum.accumulate(widths, axis=2)
 

@@ -224,7 +224,7 @@ def judge_regression(scope: str, trial: Trial) -> None:
     share = climb(judged, current, first_look)
     mixed = np.where(np.isnan(first_look), current, (1 - share) * current + share * first_look)
     gain = 1 - relative_error(judged, mixed, current)
-    if not gain > EARNS * np.log10(max(panel.n_series, 10)):
+    if not gain > EARNS * np.log10(max(len(usable), 10)):
         return
     _, chain, fitted = best
     pooled_fit = final = None

@@ -30,7 +30,7 @@ class Judging:
     n_origins : int
         Number of judged origins per series.
     alone : bool
-        Whether the panel is a single series.
+        Whether a single series is long enough to be judged.
     """
 
     n_origins: int
@@ -42,7 +42,8 @@ class Origins:
 
     Origin k of a series lies ``first + k * stride`` rows before its end. The first ``n_judged`` are judged. Models that
     are judged there were fitted to origins whose horizon ends before all of them. Series start at different phases of
-    the stride. A panel of few series contains each of them once per phase.
+    the stride. A panel of few series contains each of them once per phase. Series that are too short to be judged do
+    not count, so that they change nothing for the others.
 
     With ``judged_as``, the panel is a part of another one that was judged before: its origins are judged as those
     were, and nothing is learned from them.
@@ -53,14 +54,15 @@ class Origins:
     ) -> None:
         self.h, self.stride, self.n_series = h, stride_of(h), panel.n_series
         self.per_block = -(-h // self.stride)
-        self.judging = Judging(self._n_judged(panel), panel.n_series == 1) if judged_as is None else judged_as
+        n_usable = max(1, int((panel.sizes - h >= LEAST_BEFORE).sum()))
+        self.judging = Judging(self._n_judged(panel, n_usable), n_usable == 1) if judged_as is None else judged_as
         self.n_judged = self.judging.n_origins
         learns = columns and judged_as is None
         self.first_learned = self.n_judged - 1 + self.per_block
         n_origins = self.first_learned + N_LEARNED if learns else self.n_judged
-        many = min(FEW_ROWS // (self.n_series * N_LEARNED), PHASE_STEPS // h) if learns else 1
+        many = min(FEW_ROWS // (n_usable * N_LEARNED), PHASE_STEPS // h) if learns else 1
         n_phases = int(np.clip(many, 1, self.stride))
-        own_phase = np.zeros(1, dtype=np.int64) if self.judging.alone else panel.keys % self.stride
+        own_phase = np.zeros(self.n_series, dtype=np.int64) if self.judging.alone else panel.keys % self.stride
         phase = own_phase + (self.stride // n_phases) * np.arange(n_phases)[:, None]
         self.panel = panel.take(np.tile(np.arange(self.n_series), n_phases)) if n_phases > 1 else panel
         first = self.h + (phase % self.stride).ravel()
@@ -70,8 +72,8 @@ class Origins:
         self.n_before = self.panel.sizes[:, None] - self.back
         self.X = inputs(self.outlook, self.panel, self.future, n_origins) if columns else None
 
-    def _n_judged(self, panel: Panel) -> int:
-        wanted = max(N_BLOCKS, -(-MANY_BLOCKS // self.n_series)) * self.per_block + 1
+    def _n_judged(self, panel: Panel, n_usable: int) -> int:
+        wanted = max(N_BLOCKS, -(-MANY_BLOCKS // n_usable)) * self.per_block + 1
         room = int(np.max(panel.sizes) * MAX_HELD_BACK - self.h) // self.stride
         return max(2, min(wanted, room))
 

@@ -199,7 +199,8 @@ class Scores:
         floors = floors.reshape(-1, *[1] * (forecast.ndim - 1))
         pairs = [shaped(inverse(centre - w), inverse(centre + w), floors) for w in widths]
         low, high = zip(*pairs, strict=True)
-        return np.array(low), np.array(high)
+        # the inverse rounds, so that bounds of no width may miss the forecast
+        return np.minimum(low, forecast), np.maximum(high, forecast)
 
     def grow(self, panel: Panel, old: Array, transforms: Chain) -> Scores:
         """The scores for a panel with more rows and possibly more series, which use the errors of the others.
