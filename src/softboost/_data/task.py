@@ -21,6 +21,7 @@ __all__ = ["Rows", "Task"]
 
 Array = NDArray[Any]
 MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
+MAX_UNSAMPLED_ROWS = 2048
 Rows = tuple[Array, Array, Array | None]
 
 
@@ -142,12 +143,10 @@ class Task:
     def merged(self, loss: Any = None) -> Task:
         """The task with equal rows as one row that has the sum of their weights.
 
-        With ``loss``, a parameter of the estimator, units are learned again. Rows of groups and of very many rows, for
-        which single precision is used, stay as they are.
+        With ``loss``, a parameter of the estimator, units are learned again. Rows of different groups are different.
         """
-        if self.groups is not None or len(self.encoded) > MAX_DOUBLE_ROWS:
-            return self
-        first, number = distinct_rows(self.encoded.T, self.y)
+        group = [] if self.groups is None else [np.unique(self.groups, return_inverse=True)[1][None, self.kept]]
+        first, number = distinct_rows(self.encoded.T, self.y, *group)
         if len(first) == len(number):
             return self
         task = copy.copy(self)
@@ -215,6 +214,11 @@ class Task:
             raise ValueError(f"eval_set has {y.shape[0]} outputs, but y has {self.y.shape[0]}")
         self.loss.check_target(y)
         self.eval_rows = self.columns.encode(matrix, categories), y
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether rows are so many that some decisions, and later trees, are based on a sample of them."""
+        return len(self.encoded) > MAX_UNSAMPLED_ROWS
 
     @property
     def total_weight(self) -> float:
