@@ -361,8 +361,19 @@ def test_bad_targets(y):
     with pytest.raises(ValueError, match="is not a finite number"):
         model.learn_one({"a": 1.0}, y)
     assert model.n_rows_seen == 0
-    with pytest.raises(ValueError, match="w must be a number"):
-        model.learn_one({"a": 1.0}, 1.0, w=-1.0)
+
+
+@pytest.mark.parametrize("w", [-1.0, math.nan, 1e300])
+def test_bad_weights(w):
+    with pytest.raises(ValueError, match=r"w must be a number of at least 0 and at most 1e\+100"):
+        OnlineSoftBoostRegressor().learn_one({"a": 1.0}, 1.0, w=w)
+
+
+def test_the_largest_weight_is_learned():
+    model = OnlineSoftBoostRegressor()
+    for i in range(30):
+        model.learn_one({"a": i / 30}, i / 30, w=1e100)
+    assert model.predict_one({"a": 0.5}) == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, np.float32(math.inf)])

@@ -240,7 +240,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             Weight of the row; 2 is about equivalent to repeating it, 0 ignores it.
         """
         y = _target_of(y)
-        check_number("w", w, least=0.0)
+        check_number("w", w, least=0.0, most=LARGEST)
         _check_row(x)
         if w == 0.0:
             self._encoder.encode(x)  # raises an error for invalid features
