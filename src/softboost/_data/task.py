@@ -22,6 +22,7 @@ __all__ = ["Rows", "Task"]
 Array = NDArray[Any]
 MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
 MAX_UNSAMPLED_ROWS = 2048
+GRADIENTS_CHECKED = 1000
 Rows = tuple[Array, Array, Array | None]
 
 
@@ -123,6 +124,7 @@ class Task:
         if previous is None:
             task._learn_units()
         task.loss.check_target(task.y)
+        _check_gradient(task.loss, task.y)
         if eval_set is not None:
             task._read_eval_set(model, eval_set)
         return task
@@ -295,3 +297,15 @@ class Task:
         """Mean loss in the units of y, from standardised y and raw predictions."""
         with np.errstate(over="ignore"):  # the loss itself may be infinite, such as the square of a huge y
             return self.loss.mean(self.units.original_y(y), self.units.original_y(raw), weight)
+
+
+def _check_gradient(loss: Loss, y: Array) -> None:
+    """Raise ValueError unless the gradient of the loss, which may be the user's own, is a number for every target."""
+    y = np.asarray(y[0, :GRADIENTS_CHECKED], dtype=np.float64)
+    with np.errstate(all="ignore"):
+        gradient = np.asarray(loss.gradient(y, np.zeros_like(y)))
+    if gradient.shape != y.shape or np.isnan(gradient).any():
+        raise ValueError(
+            f"the gradient of loss={loss!r} must be an array of numbers with the shape of its arguments {y.shape}, got "
+            f"{'NaN' if gradient.shape == y.shape else f'shape {gradient.shape}'}"
+        )
