@@ -103,6 +103,15 @@ def test_rows_that_are_sampled(kind, monkeypatch):
     assert_equal_predictions(weighted, make(fold[rows]).fit(X[rows], y[rows]), X, y)
 
 
+def test_equal_rows_of_different_folds_are_kept(monkeypatch):
+    """Else the folds would lose rows, such as the zeros of a series in all but the first fold."""
+    X, y = helpers.make_data(60)
+    X, y, fold = X.repeat(2, axis=0), y.repeat(2), np.tile([0, 1], 60)
+    before = SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y)
+    monkeypatch.setattr(_task, "MAX_UNSAMPLED_ROWS", 100)
+    assert_array_equal(SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y).predict(X), before.predict(X))
+
+
 def test_equal_rows_of_a_cv_that_can_be_read_once(monkeypatch):
     monkeypatch.setattr(_task, "MAX_UNSAMPLED_ROWS", 100)
     X, y = helpers.make_data(60)

@@ -35,8 +35,8 @@ def bsdt(
 ) -> SoftBoostRegressor:
     """Boosted soft decision trees without a feature transform.
 
-    The steps are Adam steps on a residual of unit size, and beyond 65,536 rows the rounds use random parts of the rows in
-    turn; :mod:`softboost.presets` says more.
+    The steps are Adam steps on a residual of unit size. Beyond 65,536 rows the rounds use random parts of the rows in
+    turn. :mod:`softboost.presets` says more.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def bsdt_q(
 ) -> SoftBoostRegressor:
     """Boosted soft decision trees with the learned transform Q (BSDT-Q).
 
-    The steps are Adam steps on a residual of unit size, and beyond 65,536 rows the rounds use random parts of the rows in
-    turn; :mod:`softboost.presets` says more.
+    The steps are Adam steps on a residual of unit size. Beyond 65,536 rows the rounds use random parts of the rows in
+    turn. :mod:`softboost.presets` says more.
 
     Parameters
     ----------

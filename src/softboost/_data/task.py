@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,13 +144,17 @@ class Task:
         task._learn_units()
         return task
 
-    def merged(self, loss: Any = None) -> Task:
+    def merged(self, loss: Any = None, folds: Sequence[tuple[Array, Array]] = ()) -> Task:
         """The task with equal rows as one row that has the sum of their weights.
 
-        With ``loss``, a parameter of the estimator, units are learned again. Rows of different groups are different.
+        With ``loss``, a parameter of the estimator, units are learned again. Rows of different groups, or of different
+        parts of the folds, are different.
         """
         group = [] if self.groups is None else [np.unique(self.groups, return_inverse=True)[1][None, self.kept]]
-        first, number = distinct_rows(self.encoded.T, self.y, *group)
+        parts = np.zeros((2 * len(folds), len(self.encoded)), dtype=bool)
+        for part, rows in zip(parts, chain.from_iterable(folds), strict=True):
+            part[rows] = True
+        first, number = distinct_rows(self.encoded.T, self.y, *group, parts)
         if len(first) == len(number):
             return self
         task = copy.copy(self)
@@ -241,6 +247,10 @@ class Task:
         fits = self.loss.scales_with_y or float(np.abs(self.y).max()) < 1e30  # y of other losses is not standardised
         many = self.bounded and fits and len(self.encoded) > MAX_DOUBLE_ROWS
         return np.dtype(np.float32) if many else self.encoded.dtype
+
+    def has_own_folds(self, model: Any) -> bool:
+        """Whether the user has said which row is in which fold, and not by an iterator, which can be read only once."""
+        return not (model.cv is None or isinstance(model.cv, (int, np.integer, Iterator)))
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""
