@@ -331,3 +331,17 @@ def test_wrong_parameters_of_a_loss_are_refused():
     with pytest.raises(ValueError, match=r"Huber has no parameter 'scale'; it has \['delta', 'refit_leaves'\]"):
         loss.set_params(scale=1)
     assert loss.get_params() == {"delta": 2.0, "refit_leaves": True}
+
+
+@pytest.mark.parametrize(
+    ("gradient", "message"),
+    [
+        (lambda y, f: (f - y) * np.nan, "got NaN"),
+        (lambda y, f: (f - y)[:5], r"shape of its arguments \(60,\), got .*5"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["default", "plain", "random gates"])
+def test_mistakes_of_own_gradients_are_named(gradient, message, kind):
+    X, y = helpers.make_data(60)
+    with pytest.raises(ValueError, match=message):
+        helpers.MODELS[kind](loss=(lambda y, f: (y - f) ** 2 / 2, gradient)).fit(X, y)

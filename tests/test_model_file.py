@@ -15,8 +15,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
+import helpers
 import softboost
 from fuzz.harness import fuzz
 from helpers import Fourier, plain, quartic, quartic_gradient
@@ -211,6 +212,49 @@ class TestRoundTrip:
         again = loads(dumps(model), MODELS["own transform"][1])
         assert again.members_[0].boosted.rounds[0][0].flags.f_contiguous
         assert np.array_equal(again.predict(X), model.predict(X))
+
+
+class TestEveryTransformAndLearner:
+    """Models with gaps in X, before and after partial_fit, to the last bit; with selection and as plain fits."""
+
+    @pytest.mark.parametrize("choose", [False, True], ids=["plain", "chosen"])
+    @pytest.mark.parametrize("transform", [None, *helpers.TRANSFORM_TABLE])
+    def test_transforms(self, transform, choose, tmp_path):
+        self.go_on(None if transform is None else clone(transform), "soft", choose, tmp_path)
+
+    @pytest.mark.parametrize("choose", [False, True], ids=["plain", "chosen"])
+    @pytest.mark.parametrize("name", ["mlp", "rnn", "lstm", "cnn"])
+    def test_networks(self, name, choose, tmp_path):
+        pytest.importorskip("torch", reason="needs the extra torch")
+        window = {} if name == "mlp" else {"windows": [[2, 1, 0], [4, 3, 2]]}
+        self.go_on(getattr(softboost.transforms, name)(n_steps=2, **window), "soft", choose, tmp_path)
+
+    @pytest.mark.parametrize("transform", [None, "linear"])
+    @pytest.mark.parametrize(
+        "learner", ["lightgbm", "xgboost", "catboost", DecisionTreeRegressor(max_depth=3), ExtraTreeRegressor()]
+    )
+    def test_learners(self, learner, transform, tmp_path):
+        if isinstance(learner, str):
+            pytest.importorskip(learner, reason=f"{learner} is not installed")
+        self.go_on(transform, learner, False, tmp_path)
+
+    def go_on(self, transform, learner, choose, tmp_path):
+        rng = np.random.default_rng(3)
+        X = rng.normal(size=(90, 5))
+        y = X[:, 0] + np.abs(X[:, 1])
+        X[rng.random(X.shape) < 0.1] = np.nan
+        soft = {**PLAIN, "gates": "greedy", "leaves": "linear"} if learner == "soft" else {"n_estimators": 3}
+        settings = {} if choose else {"learning_rate": 0.3, **soft}
+        model = SoftBoostRegressor(**settings, feature_transform=transform, weak_learner=learner, random_state=0)
+        model.fit(X[:60], y[:60])
+        custom = {"Fourier": helpers.Fourier}
+        for rows in (slice(60, 63), slice(63, 66), slice(66, 90)):  # corrections, and a refit
+            model.save(tmp_path / "model")
+            again = load(tmp_path / "model", custom_objects=custom)
+            assert_same_model(model, again, X)
+            for one in (model, again):
+                one.partial_fit(X[rows], y[rows])
+            assert_same_model(model, again, X)
 
 
 class TestTorch:

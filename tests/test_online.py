@@ -106,6 +106,21 @@ def test_follows_a_jump_where_the_last_value_predicts_best(jump):
     assert own < 1.05 * last
 
 
+def test_after_one_outlier_the_next_jump_may_still_be_a_new_level():
+    own, last = pegged(lambda t: -1.0 * (t == 150) + 1.0 * (t >= 250))
+    assert own < 1.05 * last
+
+
+def test_after_several_outliers_the_next_jump_is_one_too():
+    own, last = pegged(lambda t: 1.0 * np.isin(t, range(30, 400, 30)))
+    assert own < 0.6 * last
+
+
+def test_two_targets_alike_are_a_new_level_where_the_last_value_predicts_best():
+    own, last = pegged(lambda t: 1.0 * np.isin(t, range(30, 240, 30)) + 1.0 * (t >= 250))
+    assert own < 0.75 * last  # the jump costs two rows: itself and the next, on which it may be an outlier
+
+
 @pytest.mark.parametrize("wild", [1e3, -1e12])
 def test_an_outlier_leaves_the_next_prediction_and_the_experts_alone(wild):
     rng = np.random.default_rng(0)
@@ -346,8 +361,19 @@ def test_bad_targets(y):
     with pytest.raises(ValueError, match="is not a finite number"):
         model.learn_one({"a": 1.0}, y)
     assert model.n_rows_seen == 0
-    with pytest.raises(ValueError, match="w must be a number"):
-        model.learn_one({"a": 1.0}, 1.0, w=-1.0)
+
+
+@pytest.mark.parametrize("w", [-1.0, math.nan, 1e300])
+def test_bad_weights(w):
+    with pytest.raises(ValueError, match=r"w must be a number of at least 0 and at most 1e\+100"):
+        OnlineSoftBoostRegressor().learn_one({"a": 1.0}, 1.0, w=w)
+
+
+def test_the_largest_weight_is_learned():
+    model = OnlineSoftBoostRegressor()
+    for i in range(30):
+        model.learn_one({"a": i / 30}, i / 30, w=1e100)
+    assert model.predict_one({"a": 0.5}) == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, np.float32(math.inf)])
@@ -586,6 +612,29 @@ def test_the_target_as_observed_counts_where_the_previous_target_predicts_best()
         weights = experts.weights()
         assert weights.sum() == pytest.approx(1.0)
         assert weights[-1].sum() == pytest.approx(expected, abs=0.01)
+
+
+def test_a_jump_is_no_trend_of_the_previous_target():
+    """The levels of the last two models, the previous target, move by at most three usual errors, others by all."""
+    experts = Experts(3, 0.99)
+    for error in 50 * (1.0, -1.0):
+        experts.update(np.zeros(3), error, 1.0)
+    before = experts.levels.copy()
+    experts.update(np.zeros(3), 100.0, 1.0)
+    moved = experts.levels - before
+    assert moved[0, 2] > 49.0
+    assert_allclose(moved[1:, 2], 0.5 * (3.0 - before[1:, 2]))
+
+
+def test_an_outlier_is_limited_evidence_about_the_next_one():
+    experts = Experts(3, 0.99)
+    for error in 50 * (1.0, -1.0):
+        experts.update(np.array([0.3, 0.0, 0.0]), error, 1.0)
+    before, mass = experts.errors.copy(), experts.mass
+    experts.update(np.array([0.3, 0.0, -4e3]), 0.0, 1.0, 1e3)  # the target is back at the level before the outlier
+    added = experts.errors - 0.99 * before
+    assert added[1, 0] == 0.0
+    assert_allclose(added[2, 0], experts.MOST_EVIDENCE * before.min() / mass)
 
 
 def test_a_single_error_counts_at_most_five_standard_deviations():

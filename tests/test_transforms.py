@@ -8,7 +8,7 @@ from sklearn.cross_decomposition import PLSRegression
 
 import helpers
 from softboost import SoftBoostRegressor
-from softboost.transforms import TRANSFORMS, Diagonal, Linear, make_transform, supervised_directions
+from softboost.transforms import TRANSFORMS, Diagonal, Linear, Transform, make_transform, supervised_directions
 
 each_transform = pytest.mark.parametrize("transform", helpers.TRANSFORM_TABLE)
 
@@ -161,3 +161,70 @@ def test_start_of_a_subclass_of_linear_is_used():
 
     X = np.ones((4, 3))
     assert np.array_equal(FromOnes().start_weighted(X, X[:, :1], None, np.random.default_rng(0)), np.ones((1, 3)))
+
+
+class Broken(helpers.Fourier):
+    """Cosines with a mistake."""
+
+    def __init__(self, mistake="none"):
+        super().__init__(learning_rate=0.05, n_steps=3)
+        self.mistake = mistake
+
+    def apply(self, theta, X):
+        z = super().apply(theta, X)
+        return {"one dimension": z[:, 0], "too few rows": z[1:], "NaN": z * np.nan}.get(self.mistake, z)
+
+    def pullback(self, theta, X, grad_z):
+        gradient = super().pullback(theta, X, grad_z)
+        return {"shape": gradient[:1], "NaN gradient": gradient * np.nan}.get(self.mistake, gradient)
+
+
+@pytest.mark.parametrize("learner", ["greedy", "random", "lightgbm"])
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("one dimension", r"Broken: apply must return an array of shape .*\(60, n_components\), got \(60,\)"),
+        ("too few rows", r"apply must return an array of shape .* got \(59, 3\)"),
+        ("NaN", "gives values that are not finite; lower its learning_rate"),
+        ("shape", r"Broken: pullback must return an array of the shape of theta \(3, 5\), got \(1, 5\)"),
+        ("NaN gradient", "gives values that are not finite; lower its learning_rate"),
+    ],
+)
+def test_mistakes_of_own_transforms_are_named(mistake, message, learner):
+    X, y = helpers.make_data(60)
+    model = helpers.plain(feature_transform=Broken(mistake))
+    if learner == "lightgbm":
+        pytest.importorskip("lightgbm")
+        model = SoftBoostRegressor(3, 0.3, feature_transform=Broken(mistake), weak_learner="lightgbm")
+    else:
+        model.set_params(gates=learner, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+
+
+def test_theta_may_be_a_number():
+    class Scale(Transform):
+        def start(self, X, target, rng):
+            return np.array(1.0)
+
+        def apply(self, theta, X):
+            return X * theta
+
+        def pullback(self, theta, X, grad_z):
+            return (grad_z * X).sum()
+
+    X, y = helpers.make_data(60)
+    assert helpers.plain(feature_transform=Scale()).fit(X, y).score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("gates", ["greedy", "random"])
+def test_steps_that_are_far_too_long(gates):
+    """Beside x, no move is kept; where trees and transform move together, the error says what to change."""
+    make = pytest.importorskip("softboost.transforms._torch", reason="PyTorch is not installed").mlp
+    X, y = helpers.make_data(60)
+    model = helpers.plain(feature_transform=make(learning_rate=1e6), gates=gates, random_state=0)
+    if gates == "random":
+        with pytest.raises(ValueError, match="lower its learning_rate"):
+            model.fit(X, y)
+    else:
+        assert np.isfinite(model.fit(X, y).predict(X)).all()

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import PredefinedSplit
+from sklearn.model_selection import KFold, PredefinedSplit
 
 import helpers
 from softboost import SoftBoostRegressor
+from softboost._boost import parts
 from softboost._boost.alternating import _Split
 from softboost._boost.learner import TrainingData
+from softboost._data import repeated as _repeated
+from softboost._data import task as _task
 from softboost._data.repeated import distinct_rows
 from softboost.presets import bsdt, bsdt_q
 
@@ -68,6 +71,56 @@ def test_gradient_steps_do_not_amplify_rounding(kind):
     assert np.abs(GRADIENT_STEPS[kind]().fit(X, y).predict(X) - repeated.predict(X)).max() > 1e-3 * y.std()
 
 
+@pytest.mark.parametrize("kind", ["bsdt", "bsdt_q", "huber"])
+def test_groups_do_not_keep_equal_rows_apart(kind):
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 200)
+    make, groups = (lambda: GRADIENT_STEPS[kind]().set_params(n_estimators=20)), np.arange(200) % 7
+    weighted = make().fit(X, y, sample_weight=weight, groups=groups)
+    assert_array_equal(weighted.predict(X), make().fit(X[rows], y[rows], groups=groups[rows]).predict(X))
+
+
+def test_equal_rows_of_different_groups_are_held_out_with_their_groups():
+    X, y = helpers.make_data(60)
+    twice = np.repeat(X, 2, axis=0), np.repeat(y, 2)
+    model = bsdt(n_estimators=2, random_state=0, early_stopping=True)
+    apart = model.fit(*twice, groups=np.tile(["a", "b"], 60)).predict(X)
+    assert np.abs(apart - model.fit(*twice, groups=np.repeat(np.arange(60), 2)).predict(X)).max() > 1e-6
+
+
+@pytest.mark.parametrize("kind", ["plain", "default"])
+def test_rows_that_are_sampled(kind, monkeypatch):
+    """Single precision, and trees that each see a part of the rows, are for that many distinct rows."""
+    monkeypatch.setattr(_task, "MAX_UNSAMPLED_ROWS", 100)
+    monkeypatch.setattr(_task, "MAX_DOUBLE_ROWS", 100)
+    monkeypatch.setattr(parts, "MAX_ROWS_PER_TREE", 100)
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 90)
+    fold = np.random.default_rng(2).permutation(90) % 2
+
+    def make(fold):
+        return helpers.plain(loss="huber") if kind == "plain" else SoftBoostRegressor(cv=PredefinedSplit(fold))
+
+    weighted = make(fold).fit(X, y, sample_weight=weight)
+    assert_equal_predictions(weighted, make(fold[rows]).fit(X[rows], y[rows]), X, y)
+
+
+def test_equal_rows_of_different_folds_are_kept(monkeypatch):
+    """Else the folds would lose rows, such as the zeros of a series in all but the first fold."""
+    X, y = helpers.make_data(60)
+    X, y, fold = X.repeat(2, axis=0), y.repeat(2), np.tile([0, 1], 60)
+    before = SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y)
+    monkeypatch.setattr(_task, "MAX_UNSAMPLED_ROWS", 100)
+    assert_array_equal(SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y).predict(X), before.predict(X))
+
+
+def test_equal_rows_of_a_cv_that_can_be_read_once(monkeypatch):
+    monkeypatch.setattr(_task, "MAX_UNSAMPLED_ROWS", 100)
+    X, y = helpers.make_data(60)
+    X = np.column_stack([np.arange(60) % 40, X]).repeat(2, axis=0)  # 40 categories become means of other folds
+    splits = KFold(2, shuffle=True, random_state=0).split(X)
+    model = SoftBoostRegressor(cv=splits, categorical_features=[0]).fit(X, y.repeat(2))
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_equal_rows_of_different_targets_are_kept():
     X, y = helpers.make_data(60)
     model = bsdt(n_estimators=2, random_state=0)
@@ -80,6 +133,13 @@ def test_distinct_rows():
     first, number = distinct_rows(X[:1], X[1:])
     assert first.tolist() == [0, 1, 3]
     assert number.tolist() == [0, 1, 0, 2, 1, 2]
+
+
+def test_distinct_rows_of_equal_keys(monkeypatch):
+    monkeypatch.setattr(_repeated, "ODD", np.uint64(0))  # the key is the last column
+    first, number = distinct_rows(np.array([[1.0, 2.0, 1.0, 1.0], [3.0, 3.0, 3.0, 4.0]]))
+    assert first.tolist() == [0, 1, 3]
+    assert number.tolist() == [0, 1, 0, 2]
 
 
 def test_mini_batches_follow_weights():

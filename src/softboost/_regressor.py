@@ -381,6 +381,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if given.nothing_to_choose or (self.early_stopping and self.n_estimators != AUTO):
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(task.y))
+        if task.is_sampled and not kind.is_series and task.has_own_folds(self):
+            task = task.merged(self.loss, task.folds(self).in_order(kind.forward))
+            given = given_candidates(self, task)
         true_y, tamed = task.y, task if kind.is_series else task.tamed(codes=codes)
         if kind.kind == "time":
             kind = recognise(tamed)  # an outlier may make the other targets seem equal to a column
@@ -414,7 +417,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
         """Fit one boosted candidate on all rows, with early stopping, warm start and handling of Ctrl-C."""
         recipe = candidate.recipe
-        if recipe.takes_steps:
+        if recipe.takes_steps or task.is_sampled:
             task = task.merged(self.loss if previous is None else None)
         train, held = task.hold_out(self)
         X, y, weight = train

@@ -35,6 +35,9 @@ def bsdt(
 ) -> SoftBoostRegressor:
     """Boosted soft decision trees without a feature transform.
 
+    The steps are Adam steps on a residual of unit size. Beyond 65,536 rows the rounds use random parts of the rows in
+    turn. :mod:`softboost.presets` says more.
+
     Parameters
     ----------
     n_estimators, learning_rate, depth, random_state, **params
@@ -76,6 +79,9 @@ def bsdt_q(
     **params: Any,
 ) -> SoftBoostRegressor:
     """Boosted soft decision trees with the learned transform Q (BSDT-Q).
+
+    The steps are Adam steps on a residual of unit size. Beyond 65,536 rows the rounds use random parts of the rows in
+    turn. :mod:`softboost.presets` says more.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from softboost.transforms import Transform
 
 from .gradient import AdamState
 from .greedy import GreedyTrees
-from .learner import ENOUGH_ROWS, Fitted, TrainingData, apply_transform, pull_back
+from .learner import ENOUGH_ROWS, Fitted, TrainingData, apply_transform, pull_back, training_z
 from .soft_tree import SoftTree
 
 __all__ = ["AlternatingTrees", "fold_of_rows", "is_clear"]
@@ -82,7 +82,8 @@ class AlternatingTrees:
         if split is not None:
             moves.n += 1
             most = min(transform.step_limit(validated=True), self.max_steps - moves.n_steps)
-            moved, n_steps = self._move(fitted.tree, split, transform, theta, rng, most)
+            with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are no move
+                moved, n_steps = self._move(fitted.tree, split, transform, theta, rng, most)
             moves.n_steps += n_steps
             moves.n_failures = moves.n_failures + 1 if moved is None else 0
             if moved is not None:
@@ -124,6 +125,8 @@ class AlternatingTrees:
             if step % CHECK_EVERY == 0 or step == most:
                 after = held_errors(theta)
                 mean = float(np.average(after, weights=weight_held))
+                if not math.isfinite(mean):
+                    break
                 if mean < lowest:
                     lowest, lowest_step = mean, step
                     kept = theta if is_clear(before - after, weight_held, self.required) else kept
@@ -144,7 +147,7 @@ class _Moves:
     def transformed(self, data: TrainingData, transform: Transform, theta: Array) -> TrainingData:
         """The rows with z as columns; binned once as long as theta does not move."""
         if self._latest is None or self._latest[0] is not theta:
-            z = apply_transform(transform, theta, data.X)
+            z = training_z(transform, theta, data.X)
             self._latest = theta, TrainingData(z, data.weight, data.n_threads)
         return self._latest[1]
 

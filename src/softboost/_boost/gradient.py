@@ -13,7 +13,7 @@ from softboost import _kernels
 from softboost.transforms import Transform
 
 from .greedy import GreedyTrees, min_leaf_weight
-from .learner import Fitted, TrainingData, apply_transform, ridge_leaves
+from .learner import Fitted, TrainingData, apply_transform, pull_back, ridge_leaves, training_z
 from .rounds import JointRounds
 from .soft_tree import SoftTree
 
@@ -71,7 +71,7 @@ class GradientTrees:
         size = math.sqrt(float(_mean_square(target, data.weight).mean()))
         size = size if size > 0 else 1.0
         scaled = np.ascontiguousarray(target / size)
-        z = data.X if transform is None else apply_transform(transform, theta, data.X)
+        z = data.X if transform is None else training_z(transform, theta, data.X)
         self._check_size(len(z))
         tree = self._start(z, scaled, data, rng)
         if transform is None or kind is not None:
@@ -193,7 +193,7 @@ class GradientTrees:
         n_steps = transform.step_limit()
         for step in range(1, n_steps + 1):
             decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / n_steps)) if self.cosine_decay else 1.0
-            z = apply_transform(transform, theta, data.X)
+            z = training_z(transform, theta, data.X)
             if self.solve_leaves:
                 tree = self._solved(tree, z, target, weight)
             grad_output = np.ascontiguousarray((tree.output(z, data.n_threads) - target) * (weight / weight.sum()))
@@ -212,9 +212,10 @@ class GradientTrees:
                     leaf_weights = adams[3].step(leaf_weights, grad_slopes, leaf_rate, step)
             tree = SoftTree(self.depth, tree.columns, gate_weights, gate_bias, leaf_values, leaf_weights)
             rate = transform.learning_rate * decay
-            gradient = transform.pullback(theta, data.X.T, grad_z.T)
-            theta = transform.project(adams[4].step(theta, gradient, rate, step), rate)
-        z = apply_transform(transform, theta, data.X)
+            gradient = pull_back(transform, theta, data.X, grad_z)
+            with np.errstate(over="ignore", invalid="ignore"):  # the next z is checked
+                theta = transform.project(adams[4].step(theta, gradient, rate, step), rate)
+        z = training_z(transform, theta, data.X)
         if self.solve_leaves:
             tree = self._solved(tree, z, target, weight)
         return Fitted(tree, theta, tree.output(z, data.n_threads))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from softboost import _kernels
 from softboost.transforms import Transform
 
-from .learner import Fitted, TrainingData, apply_transform
+from .learner import Fitted, TrainingData, training_z
 from .soft_tree import SoftTree
 
 __all__ = ["GreedyTrees", "min_leaf_weight"]
@@ -70,7 +70,7 @@ class GreedyTrees:
     ) -> Fitted:
         """Fit a tree on (Q_{k-1} X, target) without changing Q."""
         if transform is not None:
-            data = TrainingData(apply_transform(transform, theta, data.X), data.weight, data.n_threads)
+            data = TrainingData(training_z(transform, theta, data.X), data.weight, data.n_threads)
         t = _kernels.fit_greedy(data.X, data.bins, target, data.weight, self.settings(data), data.n_threads)
         tree = SoftTree(t.depth, t.columns, t.gate_weights, t.gate_bias, t.leaf_values, t.leaf_weights)
         return Fitted(tree, theta, t.output, t.leave_one_out)

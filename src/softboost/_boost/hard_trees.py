@@ -21,7 +21,7 @@ from softboost.transforms import Transform
 
 from . import tree_libraries
 from .gradient import AdamState
-from .learner import Fitted, TrainingData, apply_transform
+from .learner import Fitted, TrainingData, pull_back, training_z
 
 __all__ = ["HardTree", "HardTrees", "SoftTwin", "make_hard_trees"]
 
@@ -282,12 +282,12 @@ class HardTrees(BaseEstimator):
         fitted : Fitted
             The tree, the parameters of the transform, and the tree's output on the training rows.
         """
-        z = data.X if transform is None else apply_transform(transform, theta, data.X)
+        z = data.X if transform is None else training_z(transform, theta, data.X)
         tree = self._grow(z, target, data, rng)
         if transform is not None:
             for _ in range(self.n_alternations):
                 theta = self._move(tree, z, data, target, transform, theta, rng)
-                z = apply_transform(transform, theta, data.X)
+                z = training_z(transform, theta, data.X)
                 tree = self._grow(z, target, data, rng)
         return Fitted(tree, theta, tree.output(z))  # type: ignore[arg-type]
 
@@ -324,9 +324,9 @@ class HardTrees(BaseEstimator):
         n_steps = transform.step_limit()
         for step in range(1, n_steps + 1):
             rate = transform.learning_rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / n_steps))
-            z = apply_transform(moving, theta, data.X)
+            z = training_z(moving, theta, data.X)
             grad_z = twin.gradient(z, lambda output, rows: (output - goal[:, rows]) * share[rows])
-            gradient = moving.pullback(theta, data.X.T, grad_z.T)
+            gradient = pull_back(moving, theta, data.X, grad_z)
             theta = transform.project(adam.step(theta, gradient, rate, step), rate)
         return theta
 

@@ -26,6 +26,7 @@ __all__ = [
     "evenly_spaced",
     "pull_back",
     "ridge_leaves",
+    "training_z",
 ]
 
 Array = NDArray[Any]
@@ -113,7 +114,22 @@ def apply_transform(transform: Transform, theta: Array | None, X: Array) -> Arra
     if type(transform).apply is Linear.apply:  # the kernel's result does not depend on the threads of a BLAS
         Q = np.ascontiguousarray(theta, dtype=np.float64)
         return _kernels.linear_outputs(Q, np.zeros(len(Q)), np.ascontiguousarray(X)).astype(X.dtype, copy=False)
-    return np.ascontiguousarray(transform.apply(theta, X.T).T, dtype=X.dtype)
+    z = np.asarray(transform.apply(theta, X.T))
+    if z.ndim != 2 or len(z) != X.shape[1]:
+        raise ValueError(
+            f"feature_transform {type(transform).__name__}: apply must return an array of shape (n_samples, "
+            f"n_components) = ({X.shape[1]}, n_components), got {z.shape}"
+        )
+    return np.ascontiguousarray(z.T, dtype=X.dtype)
+
+
+def training_z(transform: Transform, theta: Array | None, X: Array) -> Array:
+    """:func:`apply_transform` on training rows, where parameters that have become huge raise an error."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = apply_transform(transform, theta, X)
+    if not np.isfinite(z).all():
+        raise ValueError("feature_transform gives values that are not finite; lower its learning_rate")
+    return z
 
 
 def pull_back(transform: Transform, theta: Array, X: Array, grad_z: Array) -> Array:
@@ -121,7 +137,13 @@ def pull_back(transform: Transform, theta: Array, X: Array, grad_z: Array) -> Ar
     if type(transform).pullback is Linear.pullback:  # as in apply_transform
         rows, weights = np.ascontiguousarray(X.T), np.ascontiguousarray(grad_z, dtype=np.float64)
         return _kernels.linear_outputs(weights, np.zeros(len(grad_z)), rows).astype(X.dtype, copy=False)
-    return transform.pullback(theta, X.T, grad_z.T)
+    gradient = np.asarray(transform.pullback(theta, X.T, grad_z.T))
+    if gradient.shape != theta.shape and not gradient.size == theta.size == 1:
+        raise ValueError(
+            f"feature_transform {type(transform).__name__}: pullback must return an array of the shape of theta "
+            f"{theta.shape}, got {gradient.shape}"
+        )
+    return gradient.reshape(theta.shape)
 
 
 def ridge_leaves(basis: Array, target: Array, weight: Array, ridge: float, n_threads: int = 1) -> Array:

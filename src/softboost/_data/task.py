@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +23,8 @@ __all__ = ["Rows", "Task"]
 
 Array = NDArray[Any]
 MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
+MAX_UNSAMPLED_ROWS = 2048
+GRADIENTS_CHECKED = 1000
 Rows = tuple[Array, Array, Array | None]
 
 
@@ -122,6 +126,7 @@ class Task:
         if previous is None:
             task._learn_units()
         task.loss.check_target(task.y)
+        _check_gradient(task.loss, task.y)
         if eval_set is not None:
             task._read_eval_set(model, eval_set)
         return task
@@ -139,15 +144,17 @@ class Task:
         task._learn_units()
         return task
 
-    def merged(self, loss: Any = None) -> Task:
+    def merged(self, loss: Any = None, folds: Sequence[tuple[Array, Array]] = ()) -> Task:
         """The task with equal rows as one row that has the sum of their weights.
 
-        With ``loss``, a parameter of the estimator, units are learned again. Rows of groups and of very many rows, for
-        which single precision is used, stay as they are.
+        With ``loss``, a parameter of the estimator, units are learned again. Rows of different groups, or of different
+        parts of the folds, are different.
         """
-        if self.groups is not None or len(self.encoded) > MAX_DOUBLE_ROWS:
-            return self
-        first, number = distinct_rows(self.encoded.T, self.y)
+        group = [] if self.groups is None else [np.unique(self.groups, return_inverse=True)[1][None, self.kept]]
+        parts = np.zeros((2 * len(folds), len(self.encoded)), dtype=bool)
+        for part, rows in zip(parts, chain.from_iterable(folds), strict=True):
+            part[rows] = True
+        first, number = distinct_rows(self.encoded.T, self.y, *group, parts)
         if len(first) == len(number):
             return self
         task = copy.copy(self)
@@ -217,6 +224,11 @@ class Task:
         self.eval_rows = self.columns.encode(matrix, categories), y
 
     @property
+    def is_sampled(self) -> bool:
+        """Whether rows are so many that some decisions, and later trees, are based on a sample of them."""
+        return len(self.encoded) > MAX_UNSAMPLED_ROWS
+
+    @property
     def total_weight(self) -> float:
         """Sum of the weights; the number of rows without weights."""
         return float(self.y.shape[1] if self.weight is None else self.weight.sum())
@@ -235,6 +247,10 @@ class Task:
         fits = self.loss.scales_with_y or float(np.abs(self.y).max()) < 1e30  # y of other losses is not standardised
         many = self.bounded and fits and len(self.encoded) > MAX_DOUBLE_ROWS
         return np.dtype(np.float32) if many else self.encoded.dtype
+
+    def has_own_folds(self, model: Any) -> bool:
+        """Whether the user has said which row is in which fold, and not by an iterator, which can be read only once."""
+        return not (model.cv is None or isinstance(model.cv, (int, np.integer, Iterator)))
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""
@@ -291,3 +307,15 @@ class Task:
         """Mean loss in the units of y, from standardised y and raw predictions."""
         with np.errstate(over="ignore"):  # the loss itself may be infinite, such as the square of a huge y
             return self.loss.mean(self.units.original_y(y), self.units.original_y(raw), weight)
+
+
+def _check_gradient(loss: Loss, y: Array) -> None:
+    """Raise ValueError unless the gradient of the loss, which may be the user's own, is a number for every target."""
+    y = np.asarray(y[0, :GRADIENTS_CHECKED], dtype=np.float64)
+    with np.errstate(all="ignore"):
+        gradient = np.asarray(loss.gradient(y, np.zeros_like(y)))
+    if gradient.shape != y.shape or np.isnan(gradient).any():
+        raise ValueError(
+            f"the gradient of loss={loss!r} must be an array of numbers with the shape of its arguments {y.shape}, got "
+            f"{'NaN' if gradient.shape == y.shape else f'shape {gradient.shape}'}"
+        )

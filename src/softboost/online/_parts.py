@@ -321,7 +321,9 @@ class Experts:
     Each of ``n_bases`` models gives three experts: the model itself, and the model plus its recent errors after slow or
     fast smoothing. The fast one suits targets that are close to the previous target. The weights depend on the absolute
     errors of the last rows, among which a single jump counts less than among squared errors. The last two models are
-    the previous target as learned, without an outlier, and as observed.
+    the previous target as learned, without an outlier, and as observed. Their smoothed errors are the trend of the
+    target, which a jump does not change: there an error counts at most as three usual ones. Which of the two was right
+    about an outlier is limited evidence as well.
 
     Attributes
     ----------
@@ -333,7 +335,9 @@ class Experts:
     RATES = np.array([0.0, 0.1, 0.5])
     LARGEST_ERROR = 5.0
     LARGEST_RATIO = 1e6  # of successive units of the target
-    DOUBT = 0.05  # least probability of an outlier before its errors are known
+    DOUBT = 0.02  # least probability of an outlier before its errors are known
+    MOST_EVIDENCE = 32.0  # of one outlier about the next one, in mean absolute errors of the best expert
+    JUMP = 3.0  # errors of the previous target, relative to its mean absolute error, above which it is a jump
 
     def __init__(self, n_bases: int, memory: float) -> None:
         self.memory = memory
@@ -358,6 +362,10 @@ class Experts:
         out[-1] *= both * level
         return out
 
+    def follow_the_last(self) -> bool:
+        """Whether the previous target has more than half of the weight, as in a random walk."""
+        return bool(self.weights()[-2:].sum() > 0.5)
+
     def combined(self, bases: Array) -> float:
         return float(((bases[:, None] + self.levels) * self.weights()).sum())
 
@@ -365,6 +373,11 @@ class Experts:
         """Learn from the errors of a row. If it stands apart, ``largest`` is the largest error it may count as."""
         error = truth - bases[:, None]
         size = np.minimum(np.abs(error - self.levels), self.LARGEST_ERROR if largest is None else largest)
+        if self.mass > 0.0:
+            usual = self.errors / self.mass
+            if bases[-2] != bases[-1]:  # after an outlier
+                size[-2:] = np.minimum(size[-2:], self.MOST_EVIDENCE * usual.min())
+            error[-2:] = np.clip(error[-2:], -self.JUMP * usual[-2:, :1], self.JUMP * usual[-2:, :1])
         self.errors = self.memory * self.errors + weight * size
         self.mass = self.memory * self.mass + weight
         if largest is None:

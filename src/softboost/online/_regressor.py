@@ -240,7 +240,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             Weight of the row; 2 is about equivalent to repeating it, 0 ignores it.
         """
         y = _target_of(y)
-        check_number("w", w, least=0.0)
+        check_number("w", w, least=0.0, most=LARGEST)
         _check_row(x)
         if w == 0.0:
             self._encoder.encode(x)  # raises an error for invalid features
@@ -296,9 +296,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         """
         bases = self._bases(basis)
         most = float(self._errors.most[0])
-        # after an outlier, the target may be near it or back at the level before
-        before = np.append(bases[:-1], bases[-2])
-        expected = min(map(self._experts.combined, (bases, before)), key=lambda prediction: abs(truth - prediction))
+        # after an outlier, the target may be near it or back at the level before; where the previous target predicts
+        # best, two alike are a new level
+        likely = [self._experts.combined(bases), self._experts.combined(np.append(bases[:-1], bases[-2]))]
+        if bases[-1] != bases[-2] and self._experts.follow_the_last():
+            likely.append(float(bases[-1]))
+        expected = min(likely, key=lambda prediction: abs(truth - prediction))
         _, very_far = self._errors.judge(np.array([abs(truth - expected)]))
         self._experts.update(bases, truth, weight, most if very_far[0] else None)
         if very_far[0]:
