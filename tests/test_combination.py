@@ -14,7 +14,9 @@ import softboost
 from softboost.forecast import Forecaster, Log
 from softboost.forecast._evidence import Judged, climb, own_weights, relative_error
 from softboost.forecast._intervals import check_levels, pool_errors
+from softboost.forecast._origins import Origins
 from softboost.forecast._panel import Panel
+from softboost.forecast._smoothing import Smoothing
 
 BANK = ["smoothing"]
 
@@ -380,6 +382,19 @@ def test_three_short_series_change_nothing_for_long_ones(n_series):
     assert np.abs(values(joined, 12) - values(alone, 12)).max() < 0.001 * spread
     width = [p.iloc[:, 4].to_numpy() - p.iloc[:, 3].to_numpy() for p in (alone, joined)]
     assert_allclose(width[1], width[0], rtol=0.1)
+
+
+def test_series_too_short_to_be_judged_change_no_origin():
+    rng = np.random.default_rng(0)
+    long, short = [rng.normal(size=90) for _ in range(4)], [np.array([1.0, 3.0, 2.0])] * 8
+    mine, joined = (
+        Origins(
+            Smoothing(()), Forecaster("MS", 4, candidates=["smoothing"]).fit(frame(s)).frame_.panel, 4, columns=True
+        )
+        for s in (long, long + short)
+    )
+    assert mine.judging == joined.judging
+    assert len(mine.rows(0).X) == len(joined.rows(0).X)
 
 
 def test_a_column_that_explains_a_single_series_is_used():

@@ -303,13 +303,26 @@ def test_bounds_of_levels_do_not_cross_where_a_series_hardly_changes():
     assert (np.diff(widths, axis=1) <= 1e-9).all()
 
 
-@pytest.mark.parametrize("y", [np.r_[np.full(57, 10.0), np.full(3, 20.0)], np.full(40, 7.0)], ids=["step", "constant"])
+@pytest.mark.parametrize(
+    "y", [*(np.full(40, c) for c in (7, 0.3, 1.1, 123.456, 99.9)), np.r_[np.full(57, 10), 20, 20, 20]]
+)
 def test_forecasts_lie_inside_their_bounds(y):
-    forecast = Forecaster("MS", h=6).fit(one_series("a", y)).predict(level=[80, 95])
-    assert (forecast.iloc[:, 4] <= forecast.iloc[:, 2]).all()
-    assert (forecast.iloc[:, 5] >= forecast.iloc[:, 2]).all()
-    width = (forecast.iloc[:, 5] - forecast.iloc[:, 4]).to_numpy()
-    assert (width > 0).all() or y[0] == y[-1]
+    """A series that has hardly changed, or never, has intervals of some width."""
+    df = pd.DataFrame({"unique_id": "a", "ds": pd.date_range("1950", periods=len(y), freq="YS"), "y": y})
+    forecast = Forecaster("YS", h=6).fit(df).predict(level=[80, 95])
+    low, high = forecast.iloc[:, 3:5].to_numpy(), forecast.iloc[:, 5:7].to_numpy()
+    assert (low <= forecast.iloc[:, [2]].to_numpy()).all()
+    assert (high >= forecast.iloc[:, [2]].to_numpy()).all()
+    assert (high[:, ::-1] > low).all()
+
+
+def test_bounds_on_a_transformed_scale_contain_the_forecast():
+    """Logarithms and exponentials round, so that bounds of no width could miss the forecast."""
+    for c in (0.3, 1.1, 7.0, 99.9, 123.456):
+        df = one_series("a", np.full(40, c))
+        forecast = Forecaster("MS", h=3, scope="local", target_transforms=[Log()]).fit(df).predict(level=[80])
+        assert (forecast.iloc[:, 3] <= forecast.iloc[:, 2]).all()
+        assert (forecast.iloc[:, 4] >= forecast.iloc[:, 2]).all()
 
 
 def test_a_series_in_other_units_leaves_the_intervals_of_the_others():
