@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from softboost import SoftBoostRegressor
 from softboost._boost import anisotropic
-from softboost._boost.anisotropic import AnisotropicProcess
+from softboost._boost.anisotropic import N_CENTRES, AnisotropicProcess
 from softboost._boost.gaussian_process import GaussianProcess, KernelFunction, matern
 from softboost._boost.learner import TrainingData
 from softboost._choice import candidates
-from softboost._choice.candidates import MAX_PROCESS_ROWS, competing
+from softboost._choice.candidates import MAX_ANISOTROPIC_ROWS, MAX_PROCESS_ROWS, competing
 from softboost._file.container import dumps, loads
 from softboost._file.values import ModelFileError
 from softboost.inspection import attributions
@@ -235,6 +235,17 @@ class TestAnisotropic:
         moved[3] = -0.5
         assert np.isfinite(self.fit(X, moved, zero=(0.0,)).output).all()
 
+    def test_many_rows_are_summarised_by_some(self):
+        X, y = self.rows(900)
+        at, truth = self.rows(200, 1)
+        function = self.fit(X, y).tree
+        assert function.centres.shape[1] == N_CENTRES
+        assert np.mean((function.output(at.T.copy())[0] - truth) ** 2) < 1e-3 * truth.var()
+        weight = np.random.default_rng(2).integers(1, 3, size=900)
+        rows = np.repeat(np.arange(900), weight)
+        one, two = self.fit(X, y, weight.astype(float)).tree, self.fit(X[rows], y[rows]).tree
+        assert_allclose(one.output(at.T.copy()), two.output(at.T.copy()), atol=1e-6)
+
     def test_constant_columns_have_no_effect(self):
         X, y = self.rows()
         both = np.hstack([X, np.full((40, 1), 5.0)])
@@ -268,7 +279,8 @@ class TestDefault:
             return [c.name for c in competing(total or n_rows, n_rows)]
 
         assert set(NAMES) <= set(names(MAX_PROCESS_ROWS))
-        assert not set(NAMES) & set(names(MAX_PROCESS_ROWS + 1))
+        assert set(NAMES[1:]) == set(NAMES) & set(names(MAX_PROCESS_ROWS + 1))
+        assert not set(NAMES) & set(names(MAX_ANISOTROPIC_ROWS + 1))
         assert not set(NAMES) & set(names(10 * MAX_PROCESS_ROWS, total=50))  # small weights
         X, y = smooth_rows()
         for params in ({"loss": "huber"}, {"depth": 1}, {"feature_transform": None}, {"learning_rate": 0.1}):

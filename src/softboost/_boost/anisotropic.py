@@ -32,6 +32,8 @@ LEAST_SCALE = 0.1  # of a column at the start of the search, relative to the lar
 LENGTHS = (-12.0, 4.0)  # limits of the logarithms of squared inverse lengths
 NOISES = (math.log(1e-6), math.log(30.0))  # limits of the logarithm of the noise
 FIRST_STEP, LARGEST_STEP, GROWTH, SHRINKAGE = 1.0, 2.0, 1.5, 0.5  # of the search
+MOST_EXACT_ROWS, N_CENTRES = 500, 300  # with more rows, the process is a sum over some of them
+JITTER = 1e-10  # relative
 DECIMALS = 3  # of these logarithms: rounding, which depends on the machine, then changes nothing
 MAX_FACTOR = 2.0  # by which the exponential is corrected for the variance of its argument
 
@@ -201,13 +203,21 @@ def _searched(weight: Array, most: int) -> Array:
 def _fitted(
     function: KernelFunction, parameters: Array, view: _View, y: Array, weight: Array, data: TrainingData
 ) -> Fitted:
-    """The posterior mean on all rows."""
+    """The posterior mean on all rows; with many rows, as a sum over some of them."""
     factors, noise = np.sqrt(np.exp(parameters[:-1])), np.exp(parameters[-1:])
     rows = function.centres * factors[:, None]
     pairs, shape = COVARIANCES[COVARIANCE]
-    K, root = shape(pairs(rows, rows, data.n_threads)), np.sqrt(weight)
-    solved, _ = _kernels.ridge_path(root[:, None] * K * root, view.t * root, noise)
-    coefficients = solved[0] * root * view.spread[:, None]
+    if rows.shape[1] <= MOST_EXACT_ROWS:
+        centres, K, root = rows, shape(pairs(rows, rows, data.n_threads)), np.sqrt(weight)
+        solved, _ = _kernels.ridge_path(root[:, None] * K * root, view.t * root, noise)
+        coefficients = solved[0] * root
+    else:  # least squares on the covariances with the centres, with the prior of their values
+        centres = np.ascontiguousarray(np.unique(rows[:, _searched(weight, N_CENTRES)], axis=1))
+        K = shape(pairs(centres, rows, data.n_threads))
+        _, _, gram, cross = _kernels.moments(K, view.t, weight, data.n_threads, centred=False)
+        gram += noise * shape(pairs(centres, centres, data.n_threads))
+        coefficients = _kernels.ridge_path(gram, cross, np.array([JITTER * gram.trace() / len(gram)]))[0][0]
+    coefficients = coefficients * view.spread[:, None]
     output = _kernels.linear_outputs(coefficients, view.mean, K, data.n_threads)
     intercept = view.mean
     if view.zero is not None:
@@ -215,7 +225,7 @@ def _fitted(
         factor = np.clip((y - view.zero[:, None]) @ weight / (output @ weight), 1 / MAX_FACTOR, MAX_FACTOR)
         intercept, output = intercept + np.log(factor), view.zero[:, None] + factor[:, None] * output
     function = KernelFunction(
-        function.centre, function.scale * factors, function.limit * factors, rows, coefficients, COVARIANCE,
+        function.centre, function.scale * factors, function.limit * factors, centres, coefficients, COVARIANCE,
         intercept, view.zero,
     )  # fmt: skip
     return Fitted(function, None, output.astype(data.X.dtype))  # type: ignore[arg-type]

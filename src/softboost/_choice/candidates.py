@@ -48,6 +48,7 @@ OF_CHANGES = ", fitted to the change since the anchor column"
 ALL_COLUMNS = All()
 MAX_FOREST_ROWS = 5000  # of extra trees, which have a leaf for each row
 MAX_PROCESS_ROWS = 500  # of a Gaussian process, whose time grows with the cube of the number of rows
+MAX_ANISOTROPIC_ROWS = 2000  # of those with a length for each column, which are sums over some of the rows
 
 
 # -- the type of a row -------------------------------------------------------------------------------------------------
@@ -350,7 +351,7 @@ CANDIDATES = (
         Recipe("", AnisotropicProcess(), None, 1, 1.0, "zero"),
         Scaled("trees", 1e-3),
         when=tables,
-        most_rows=MAX_PROCESS_ROWS,
+        most_rows=MAX_ANISOTROPIC_ROWS,
         raced=True,
     ),
     _boosted(
@@ -359,7 +360,7 @@ CANDIDATES = (
         Recipe("", AnisotropicProcess(), None, 1, 1.0, "zero"),
         ScaledFromZero("trees", 1e-3),
         when=positive_tables,
-        most_rows=MAX_PROCESS_ROWS,
+        most_rows=MAX_ANISOTROPIC_ROWS,
         raced=True,
     ),
 )

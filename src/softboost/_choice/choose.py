@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from softboost._boost.alternating import is_clear
 from softboost._data.folds import Folds
-from softboost._data.outliers import tails_of
+from softboost._data.outliers import TARGET_REACH, tails_of
 from softboost._data.units import Units
 from softboost._model.intervals import Validated
 from softboost._model.member import Member
@@ -193,7 +193,7 @@ def _tamed(judge: Judge, y: Array) -> Array:
     """
     best = min(judge.linear, key=lambda one: one.mean_loss(judge.weight))
     residual = (judge.y - best.prediction).T
-    clipped = tails_of(residual, judge.weight).clipped(residual)
+    clipped = tails_of(residual, judge.weight, reach=TARGET_REACH).clipped(residual)
     if clipped is residual:
         return y
     y = y.copy()
