@@ -246,6 +246,14 @@ class TestAnisotropic:
         one, two = self.fit(X, y, weight.astype(float)).tree, self.fit(X[rows], y[rows]).tree
         assert_allclose(one.output(at.T.copy()), two.output(at.T.copy()), atol=1e-6)
 
+    def test_sum_over_all_rows_is_the_process_itself(self, monkeypatch):
+        X, y = self.rows()
+        y = y + 0.5 * np.random.default_rng(1).normal(size=40)
+        at = np.random.default_rng(2).normal(size=(4, 50))
+        exact = self.fit(X, y).tree
+        monkeypatch.setattr(anisotropic, "MOST_EXACT_ROWS", 10)
+        assert_allclose(self.fit(X, y).tree.output(at), exact.output(at), atol=1e-5)
+
     def test_constant_columns_have_no_effect(self):
         X, y = self.rows()
         both = np.hstack([X, np.full((40, 1), 5.0)])

@@ -259,6 +259,17 @@ def test_a_stream_that_was_saved_before_continues(tmp_path):
     assert other.predict_one({0: 1.0, 1: 0.5}) == model.predict_one({0: 1.0, 1: 0.5})
 
 
+def test_a_wild_target_among_forty_rows_is_moved_close_to_the_others():
+    assert tails_of(np.append(np.linspace(-3, 3, 101), 8.0)[:, None], None, reach=1.5).high[0] == pytest.approx(4.5)
+    lost = []
+    for seed in (2, 3, 4, 7):
+        rows, target = data(40, seed)
+        before = r2(SoftBoostRegressor().fit(rows, target).predict(X_TEST))
+        target[7] = 1e6
+        lost.append(before - r2(SoftBoostRegressor().fit(rows, target).predict(X_TEST)))
+    assert np.mean(lost) < 0.045  # 0.057 if it were moved to twice the largest other distance
+
+
 def test_distant_values_are_followed_as_far_as_the_model_explains_the_target():
     assert column_reach(0.05, 1.0) == REACH
     assert column_reach(0.2, 1.0) == pytest.approx(REACH / 3)
