@@ -244,7 +244,7 @@ class TestAnisotropic:
         weight = np.random.default_rng(2).integers(1, 3, size=900)
         rows = np.repeat(np.arange(900), weight)
         one, two = self.fit(X, y, weight.astype(float)).tree, self.fit(X[rows], y[rows]).tree
-        assert_allclose(one.output(at.T.copy()), two.output(at.T.copy()), atol=1e-6)
+        assert_allclose(one.output(at.T.copy()), two.output(at.T.copy()), atol=1e-9)
 
     def test_sum_over_all_rows_is_the_process_itself(self, monkeypatch):
         X, y = self.rows()

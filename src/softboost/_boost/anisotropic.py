@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from softboost import _kernels
@@ -33,7 +34,7 @@ LENGTHS = (-12.0, 4.0)  # limits of the logarithms of squared inverse lengths
 NOISES = (math.log(1e-6), math.log(30.0))  # limits of the logarithm of the noise
 FIRST_STEP, LARGEST_STEP, GROWTH, SHRINKAGE = 1.0, 2.0, 1.5, 0.5  # of the search
 MOST_EXACT_ROWS, N_CENTRES = 500, 300  # with more rows, the process is a sum over some of them
-JITTER = 1e-10  # relative
+JITTER = 1e-9  # of the variance at the centres
 DECIMALS = 3  # of these logarithms: rounding, which depends on the machine, then changes nothing
 MAX_FACTOR = 2.0  # by which the exponential is corrected for the variance of its argument
 
@@ -211,12 +212,15 @@ def _fitted(
         centres, K, root = rows, shape(pairs(rows, rows, data.n_threads)), np.sqrt(weight)
         solved, _ = _kernels.ridge_path(root[:, None] * K * root, view.t * root, noise)
         coefficients = solved[0] * root
-    else:  # least squares on the covariances with the centres, with the prior of their values
+    else:  # ridge regression on functions that are independent and of variance one under the process at the centres
         centres = np.ascontiguousarray(np.unique(rows[:, _searched(weight, N_CENTRES)], axis=1))
-        K = shape(pairs(centres, rows, data.n_threads))
-        _, _, gram, cross = _kernels.moments(K, view.t, weight, data.n_threads, centred=False)
-        gram += noise * shape(pairs(centres, centres, data.n_threads))
-        coefficients = _kernels.ridge_path(gram, cross, np.array([JITTER * gram.trace() / len(gram)]))[0][0]
+        K, own = (shape(pairs(centres, others, data.n_threads)) for others in (rows, centres))
+        own.flat[:: len(own) + 1] += JITTER
+        factor = cholesky(own, lower=True)
+        basis = np.ascontiguousarray(solve_triangular(factor, K, lower=True))
+        _, _, gram, cross = _kernels.moments(basis, view.t, weight, data.n_threads, centred=False)
+        solved, _ = _kernels.ridge_path(gram, cross, noise)
+        coefficients = solve_triangular(factor, solved[0].T, lower=True, trans="T").T.copy()
     coefficients = coefficients * view.spread[:, None]
     output = _kernels.linear_outputs(coefficients, view.mean, K, data.n_threads)
     intercept = view.mean
