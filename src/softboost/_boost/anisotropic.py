@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from softboost import _kernels
@@ -201,6 +200,15 @@ def _searched(weight: Array, most: int) -> Array:
     return np.searchsorted(below, (np.arange(most) + 0.5) * (below[-1] / most))
 
 
+def _cholesky(matrix: Array) -> Array:
+    """The lower Cholesky factor, whose bits do not depend on the threads of a BLAS."""
+    factor = np.zeros_like(matrix)
+    for j in range(len(matrix)):
+        column = matrix[j:, j] - (factor[j:, :j] * factor[j, :j]).sum(axis=1)
+        factor[j:, j] = column / np.sqrt(max(column[0], JITTER))
+    return factor
+
+
 def _fitted(
     function: KernelFunction, parameters: Array, view: _View, y: Array, weight: Array, data: TrainingData
 ) -> Fitted:
@@ -216,11 +224,18 @@ def _fitted(
         centres = np.ascontiguousarray(np.unique(rows[:, _searched(weight, N_CENTRES)], axis=1))
         K, own = (shape(pairs(centres, others, data.n_threads)) for others in (rows, centres))
         own.flat[:: len(own) + 1] += JITTER
-        factor = cholesky(own, lower=True)
-        basis = np.ascontiguousarray(solve_triangular(factor, K, lower=True))
+        factor = _cholesky(own)
+        basis = np.empty_like(K)
+        for j in range(len(K)):
+            known = factor[j : j + 1, :j].copy()
+            below = _kernels.linear_outputs(known, np.zeros(1), basis[:j], data.n_threads)[0] if j else 0.0
+            basis[j] = (K[j] - below) / factor[j, j]
         _, _, gram, cross = _kernels.moments(basis, view.t, weight, data.n_threads, centred=False)
         solved, _ = _kernels.ridge_path(gram, cross, noise)
-        coefficients = solve_triangular(factor, solved[0].T, lower=True, trans="T").T.copy()
+        coefficients = solved[0].copy()
+        for j in reversed(range(len(factor))):
+            above = (coefficients[:, j + 1 :] * factor[j + 1 :, j]).sum(axis=1)
+            coefficients[:, j] = (coefficients[:, j] - above) / factor[j, j]
     coefficients = coefficients * view.spread[:, None]
     output = _kernels.linear_outputs(coefficients, view.mean, K, data.n_threads)
     intercept = view.mean
