@@ -65,9 +65,9 @@ class _View(NamedTuple):
             y = y - zero[:, None]
             least = np.where(y > 0, y, np.inf).min(axis=1, keepdims=True)  # an outlier may have been moved below zero
             y = np.log(np.where(np.isfinite(least), np.maximum(y, least), 1.0))
-        mean = y @ share
+        mean = (y * share).sum(axis=1)
         y = y - mean[:, None]
-        spread = np.sqrt(y**2 @ share)
+        spread = np.sqrt((y**2 * share).sum(axis=1))
         spread = np.where(spread > 1e-9, spread, 1.0)
         return cls(y / spread[:, None], mean, spread, zero)
 
@@ -111,8 +111,8 @@ class AnisotropicProcess:
         X, weight = data.X.astype(np.float64), np.ones(data.X.shape[1]) if data.weight is None else data.weight
         weight, y = weight.astype(np.float64), target.astype(np.float64)
         share = weight / weight.sum()
-        centre = X @ share
-        spread = np.sqrt((X - centre[:, None]) ** 2 @ share)
+        centre = (X * share).sum(axis=1)
+        spread = np.sqrt(((X - centre[:, None]) ** 2 * share).sum(axis=1))
         scale = np.where(spread > 1e-9, 1.0 / np.maximum(spread, 1e-9), 0.0)
         function = KernelFunction(centre, scale, np.full(len(X), self.limit), X, y)
         function = replace(function, centres=function.seen(X))
@@ -161,6 +161,8 @@ class AnisotropicProcess:
                 fall *= root
                 fall *= root[:, None]
             by_column = squares @ fall.sum(axis=1) - ((rows @ fall) * rows).sum(axis=1)
+            rounding = 1e-9 * (squares @ np.abs(fall).sum(axis=1))  # the sign of which must not decide
+            by_column[np.abs(by_column) <= rounding] = 0.0
             away = parameters[:-1] - start[:-1]
             value = total * np.log(quadratic).sum() + n_outputs * determinant + self.prior * (away @ away)
             return float(value), np.append(2.0 * (self.prior * away - factors * by_column), by_noise)
@@ -241,7 +243,8 @@ def _fitted(
     intercept = view.mean
     if view.zero is not None:
         output = np.exp(output)
-        factor = np.clip((y - view.zero[:, None]) @ weight / (output @ weight), 1 / MAX_FACTOR, MAX_FACTOR)
+        factor = ((y - view.zero[:, None]) * weight).sum(axis=1) / (output * weight).sum(axis=1)
+        factor = np.clip(factor, 1 / MAX_FACTOR, MAX_FACTOR)
         intercept, output = intercept + np.log(factor), view.zero[:, None] + factor[:, None] * output
     function = KernelFunction(
         function.centre, function.scale * factors, function.limit * factors, centres, coefficients, COVARIANCE,
