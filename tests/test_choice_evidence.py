@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 from sklearn.model_selection import PredefinedSplit
 
 from softboost import SoftBoostRegressor
+from softboost._choice import choose
 from softboost._choice.candidates import CONSTANT, RIDGE, TREES
 from softboost._choice.judge import Judge, Judged, OutOfFold, convex_weights
 from softboost._choice.ladder import LADDERS, Rung, _winsorised, climb, climb_without_pairs, trust
@@ -133,3 +134,33 @@ def test_among_equal_stages_a_linear_path_takes_the_middle_and_boosting_the_firs
     assert judge._judged(candidate, np.tile(errors[:, None, None], (1, 1, 3))).stage == stage
     falling = np.linspace(2.0, 1.0, 9)
     assert judge._judged(candidate, np.tile(falling[:, None, None], (1, 1, 3))).stage == 8
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "log_cosh", "absolute_error", "quantile"])
+def test_weights_are_computed_once_and_bounded_losses_are_judged_once(loss, monkeypatch):
+    """Under the squared error, a target far from the prediction is moved, and all candidates are judged again."""
+    judges, climbs = [], []
+    own_judge, own_climbed = choose.Judge, choose._climbed
+    monkeypatch.setattr(
+        choose, "Judge", lambda *args, **others: judges.append(own_judge(*args, **others)) or judges[-1]
+    )
+    monkeypatch.setattr(choose, "_climbed", lambda judge: climbs.append(judge) or own_climbed(judge))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=80)
+    y[7] += 2.0
+    SoftBoostRegressor(loss=loss).fit(X, y)
+    assert len(climbs) == len(set(map(id, climbs)))
+    assert (len(judges) > 1) == (loss == "squared_error")
+
+
+def test_convex_weights_of_other_losses_have_the_lowest_loss():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(2, 50))
+    predictions = 0.6 * y + 0.5 * rng.normal(size=(4, 2, 50))
+    weight = rng.uniform(0.5, 2.0, size=50)
+    loss = Huber(0.5)
+    found = convex_weights(predictions, y, weight, loss)
+    others = rng.dirichlet(np.ones(4), size=3000)
+    values = [loss.mean(y, np.tensordot(w, predictions, 1), weight) for w in (found, *others)]
+    assert values[0] <= min(values[1:]) + 1e-6

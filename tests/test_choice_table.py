@@ -33,22 +33,25 @@ RUNGS = {
 }
 
 
-# Rows that differ in what applies: a table, a stationary series, and rows whose changes are modelled.
-TABLE, SERIES, ANCHORED = RowsKind("table"), RowsKind("series"), RowsKind("time", anchor=object())
+# Rows that differ in what applies: tables with any targets and with positive ones, a stationary series, and rows whose
+# changes are modelled.
+TABLE, POSITIVE = RowsKind("table"), RowsKind("table", positive=True)
+SERIES, ANCHORED = RowsKind("series"), RowsKind("time", anchor=object())
 APPLIES_TO = {
-    (True, True, True): "all rows",
-    (True, True, False): "not anchored",
-    (True, False, False): "tables",
-    (False, True, True): "series, anchored",
-    (False, False, True): "anchored",
+    (True, True, True, True): "all rows",
+    (True, True, True, False): "not anchored",
+    (True, True, False, False): "tables",
+    (False, True, False, False): "tables of positive targets",
+    (False, False, True, True): "series, anchored",
+    (False, False, False, True): "anchored",
 }
 
 
 def candidate_table() -> list[str]:
     """What each name in ``choice_`` is: candidates for tables first, then those for series."""
     lines = ["| name in `choice_` | model | applies to |", "|---|---|---|"]
-    for candidate in sorted(CANDIDATES, key=lambda candidate: not candidate.applies(TABLE)):
-        to = APPLIES_TO[tuple(candidate.applies(kind) for kind in (TABLE, SERIES, ANCHORED))]
+    for candidate in sorted(CANDIDATES, key=lambda candidate: not candidate.applies(POSITIVE)):
+        to = APPLIES_TO[tuple(candidate.applies(kind) for kind in (TABLE, POSITIVE, SERIES, ANCHORED))]
         lines.append(f"| `{candidate.name}` | {candidate.about} | {to} |")
     return [*lines, f"| `{PREFIX}...` | the candidate of that name{OF_CHANGES} | anchored |"]
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import softboost
 from softboost import SoftBoostRegressor
 from softboost._data.outliers import MAX_SORTED_ROWS, tails_of
+from softboost._model.bounds import LEAST_REACH, REACH, column_reach
 from softboost.online import OnlineSoftBoostRegressor
 from softboost.online._parts import Reach
 
@@ -256,3 +257,30 @@ def test_a_stream_that_was_saved_before_continues(tmp_path):
     del state["cells"], state["errors"], state["latest"]
     other = OnlineSoftBoostRegressor.from_state(state)
     assert other.predict_one({0: 1.0, 1: 0.5}) == model.predict_one({0: 1.0, 1: 0.5})
+
+
+def test_a_wild_target_among_forty_rows_is_moved_close_to_the_others():
+    assert tails_of(np.append(np.linspace(-3, 3, 101), 8.0)[:, None], None, reach=1.5).high[0] == pytest.approx(4.5)
+    lost = []
+    for seed in (2, 3, 4, 7):
+        rows, target = data(40, seed)
+        before = r2(SoftBoostRegressor().fit(rows, target).predict(X_TEST))
+        target[7] = 1e6
+        lost.append(before - r2(SoftBoostRegressor().fit(rows, target).predict(X_TEST)))
+    assert np.mean(lost) < 0.045  # 0.057 if it were moved to twice the largest other distance
+
+
+def test_distant_values_are_followed_as_far_as_the_model_explains_the_target():
+    assert column_reach(0.05, 1.0) == REACH
+    assert column_reach(0.2, 1.0) == pytest.approx(REACH / 3)
+    assert column_reach(0.5, 1.0) == LEAST_REACH
+    assert column_reach(float("nan"), 1.0) == column_reach(0.5, None) == REACH
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4))
+    truth, noise = X[:, 0], rng.normal(size=100)
+    far = np.array([[30.0, 0.0, 0.0, 0.0]])
+    width = np.ptp(X[:, 0])
+    exact = SoftBoostRegressor().fit(X, truth + 0.1 * noise).predict(far)[0]
+    noisy = SoftBoostRegressor().fit(X, truth + noise).predict(far)[0]
+    assert exact > X[:, 0].max() + 2 * width
+    assert noisy < X[:, 0].max() + width

@@ -48,6 +48,7 @@ def regressors() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     models = {
         "default": SoftBoostRegressor().fit(X, y),
         "process": SoftBoostRegressor().fit(X, np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1])),
+        "logarithm": SoftBoostRegressor().fit(X, np.exp(X[:, 0] - np.sin(2 * X[:, 1]))),
         "forest": SoftBoostRegressor().fit(X, np.abs(X).max(axis=1)),
         "limits": SoftBoostRegressor().fit(X, y + X[:, 2] * X[:, 3]),
         "missing": SoftBoostRegressor().fit(holes, y),

@@ -25,6 +25,7 @@ from softboost.losses import Loss, SquaredError, weighted_mean
 from softboost.transforms import Linear, Transform
 
 from .alternating import AlternatingTrees
+from .anisotropic import AnisotropicProcess
 from .forest import ExtraTrees
 from .gaussian_process import GaussianProcess
 from .gradient import GradientTrees
@@ -38,7 +39,7 @@ from .soft_tree import SoftTree, flattened
 __all__ = ["WHOLE_MODELS", "Boosted", "Features", "KernelRounds", "Part", "Recipe", "boost", "run_rounds"]
 
 Array = NDArray[Any]
-WHOLE_MODELS = (GaussianProcess, ExtraTrees)  # learners of a single round
+WHOLE_MODELS = (GaussianProcess, AnisotropicProcess, ExtraTrees)  # learners of a single round
 
 
 @dataclass(frozen=True)

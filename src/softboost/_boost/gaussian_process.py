@@ -50,6 +50,10 @@ class KernelFunction:
     coefficients : ndarray of shape (n_outputs, n_centres)
     covariance : str
         Name of k in ``COVARIANCES``.
+    intercept : ndarray of shape (n_outputs,) or None
+        Added to the sum; None is zero.
+    zero : ndarray of shape (n_outputs,) or None
+        If given, f is ``zero + exp(intercept + sum)``.
     """
 
     centre: Array
@@ -58,6 +62,8 @@ class KernelFunction:
     centres: Array
     coefficients: Array
     covariance: str = "matern"
+    intercept: Array | None = None
+    zero: Array | None = None
 
     def seen(self, z: Array) -> Array:
         """``s(z)``."""
@@ -67,13 +73,24 @@ class KernelFunction:
     def output(self, z: Array, n_threads: int = 1) -> Array:
         """Output at z (n_columns, n_samples), shape (n_outputs, n_samples)."""
         out = np.empty((len(self.coefficients), z.shape[1]), dtype=z.dtype)
-        none, step = np.zeros(len(self.coefficients)), max(1, MAX_CELLS // self.centres.shape[1])
+        intercept = np.zeros(len(self.coefficients)) if self.intercept is None else self.intercept
+        step = max(1, MAX_CELLS // self.centres.shape[1])
         for begin in range(0, z.shape[1], step):
             rows = slice(begin, begin + step)
             pairs, shape = COVARIANCES[self.covariance]
             values = shape(pairs(self.centres, self.seen(z[:, rows]), n_threads))
-            out[:, rows] = _kernels.linear_outputs(self.coefficients, none, values, n_threads)
+            sums = _kernels.linear_outputs(self.coefficients, intercept, values, n_threads)
+            if self.zero is not None:
+                with np.errstate(over="ignore"):
+                    sums = self.zero[:, None] + np.exp(sums)
+            out[:, rows] = sums
         return out
+
+
+def smooth_matern(squared_distance: Array) -> Array:
+    """The Matern function of smoothness 5/2 of squared distances in units of its length."""
+    r = np.sqrt(5.0 * np.maximum(squared_distance, 0.0))
+    return (1.0 + r + r * r / 3.0) * np.exp(-r)
 
 
 def squared_distances(a: Array, b: Array, n_threads: int = 1) -> Array:
@@ -96,6 +113,7 @@ def quadratic(product: Array) -> Array:
 # a matrix of pairs of columns, which scales with the square of the columns, and the covariance as a function of it
 COVARIANCES: dict[str, tuple[Callable[[Array, Array, int], Array], Callable[[Array], Array]]] = {
     "matern": (squared_distances, matern),
+    "smooth matern": (squared_distances, smooth_matern),
     "quadratic": (products, quadratic),
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._boost.anisotropic import AnisotropicProcess
 from softboost._boost.boosting import Recipe
 from softboost._boost.forest import ExtraTrees
 from softboost._boost.gaussian_process import GaussianProcess
@@ -24,7 +25,7 @@ from softboost._linear.path import LinearPath
 from softboost._linear.robust import fit_robust
 from softboost.transforms import Linear
 
-from .columns import All, Columns, Needed, Scaled, Screened
+from .columns import All, Columns, Needed, Scaled, ScaledFromZero, Screened
 from .rows import RowsKind, find_anchor
 from .training import TrainingRows
 
@@ -47,6 +48,7 @@ OF_CHANGES = ", fitted to the change since the anchor column"
 ALL_COLUMNS = All()
 MAX_FOREST_ROWS = 5000  # of extra trees, which have a leaf for each row
 MAX_PROCESS_ROWS = 500  # of a Gaussian process, whose time grows with the cube of the number of rows
+MAX_ANISOTROPIC_ROWS = 2000  # of those with a length for each column, which are sums over some of the rows
 
 
 # -- the type of a row -------------------------------------------------------------------------------------------------
@@ -145,6 +147,11 @@ class Candidate:
 def tables(kind: RowsKind) -> bool:
     """Applies to tables."""
     return not kind.in_time
+
+
+def positive_tables(kind: RowsKind) -> bool:
+    """Applies to tables whose targets are all positive."""
+    return not kind.in_time and kind.positive
 
 
 def levels(kind: RowsKind) -> bool:
@@ -336,6 +343,24 @@ CANDIDATES = (
         Screened(12, 6, ranked=True),
         when=tables,
         most_rows=MAX_FOREST_ROWS,
+        raced=True,
+    ),
+    _boosted(
+        "anisotropic process",
+        "Gaussian process with a length for each column",
+        Recipe("", AnisotropicProcess(), None, 1, 1.0, "zero"),
+        Scaled("trees", 1e-3),
+        when=tables,
+        most_rows=MAX_ANISOTROPIC_ROWS,
+        raced=True,
+    ),
+    _boosted(
+        "logarithmic process",
+        "like anisotropic process, for the logarithm of a positive target",
+        Recipe("", AnisotropicProcess(), None, 1, 1.0, "zero"),
+        ScaledFromZero("trees", 1e-3),
+        when=positive_tables,
+        most_rows=MAX_ANISOTROPIC_ROWS,
         raced=True,
     ),
 )

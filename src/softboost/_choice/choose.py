@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from softboost._boost.alternating import is_clear
 from softboost._data.folds import Folds
-from softboost._data.outliers import tails_of
+from softboost._data.outliers import TARGET_REACH, tails_of
 from softboost._data.units import Units
 from softboost._model.intervals import Validated
 from softboost._model.member import Member
-from softboost.losses import Loss, SquaredError
+from softboost.losses import AbsoluteError, Huber, LogCosh, Loss, Quantile, SquaredError
 
 from .candidates import Candidate, about
 from .columns import Needed
@@ -42,6 +42,7 @@ __all__ = ["Choice", "choose"]
 
 Array = NDArray[Any]
 MAX_PASSES = 3  # over the residuals, each of which may show outliers that larger ones have hidden
+BOUNDED = (AbsoluteError, Huber, LogCosh, Quantile)  # losses of bounded gradient: how far an outlier is hardly matters
 EXPLAINED = 1 / 3  # share of the distance of an outlier that must be predicted to keep its value
 EVENNESS = 5.0  # of the weights in tables; in units of validation rows
 LEAST_GAIN = 0.005  # relative gain of the loss below which the view stays as it is
@@ -125,7 +126,7 @@ def choose(
         if combined_loss(rival) < (1 - LEAST_GAIN) * combined_loss(judge):
             judge = rival
     kind = judge.kind
-    if kind.kind == "table" and loss.scales_with_y:
+    if kind.kind == "table" and loss.scales_with_y and not isinstance(loss, BOUNDED):
         for _ in range(MAX_PASSES):
             tamed = _tamed(judge, y)
             if tamed is y:
@@ -162,7 +163,13 @@ def choose(
 
 
 def _weights(judge: Judge) -> Array:
-    """The ensemble weights of all candidates."""
+    """The ensemble weights of all candidates, which are computed once."""
+    if judge.weights is None:
+        judge.weights = _climbed(judge)
+    return judge.weights
+
+
+def _climbed(judge: Judge) -> Array:
     judged, kind, loss = judge.all(), judge.kind, judge.loss
     levels = [one.candidate.level for one in judged]
     predictions = np.stack([one.prediction for one in judged])
@@ -193,7 +200,7 @@ def _tamed(judge: Judge, y: Array) -> Array:
     """
     best = min(judge.linear, key=lambda one: one.mean_loss(judge.weight))
     residual = (judge.y - best.prediction).T
-    clipped = tails_of(residual, judge.weight).clipped(residual)
+    clipped = tails_of(residual, judge.weight, reach=TARGET_REACH).clipped(residual)
     if clipped is residual:
         return y
     y = y.copy()

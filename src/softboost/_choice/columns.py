@@ -14,7 +14,7 @@ from softboost._boost.boosting import Recipe
 from .rows import RowsKind
 from .training import TrainingRows
 
-__all__ = ["All", "Columns", "Needed", "Scaled", "Screened"]
+__all__ = ["All", "Columns", "Needed", "Scaled", "ScaledFromZero", "Screened"]
 
 Array = NDArray[Any]
 Effects = Callable[[str], "Array | None"]
@@ -41,7 +41,7 @@ class All:
         """
         return np.arange(rows.X.shape[0], dtype=np.int32)
 
-    def prepared(self, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
+    def prepared(self, rows: TrainingRows, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
         """The recipe for the selected columns."""
         return recipe
 
@@ -106,7 +106,7 @@ class Scaled(Needed):
     Distances then depend mostly on columns that matter.
     """
 
-    def prepared(self, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
+    def prepared(self, rows: TrainingRows, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
         found = effects(self.of)
         if found is None or not len(columns):
             return recipe
@@ -114,7 +114,17 @@ class Scaled(Needed):
         return replace(recipe, learner=replace(recipe.learner, scales=tuple(scales.tolist())))  # type: ignore[type-var]
 
 
-Columns = All | Screened | Needed | Scaled
+@dataclass(frozen=True)
+class ScaledFromZero(Scaled):
+    """The same, for a learner that also uses the zero of the target, in its own units."""
+
+    def prepared(self, rows: TrainingRows, recipe: Recipe, columns: Array, effects: Effects) -> Recipe:
+        recipe = super().prepared(rows, recipe, columns, effects)
+        zero = -rows.units.y_centre / rows.units.y_spread
+        return replace(recipe, learner=replace(recipe.learner, zero=tuple(zero.tolist())))  # type: ignore[type-var]
+
+
+Columns = All | Screened | Needed | Scaled | ScaledFromZero
 
 
 def _among(columns: Array, others: Array, n_features: int, wanted: bool = True) -> Array:

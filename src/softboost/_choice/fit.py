@@ -82,7 +82,7 @@ class Fit:
         rows, recipe = self.rows, candidate.recipe
         first, raw = self._start(recipe, start)
         columns = self.columns(candidate, start)
-        recipe = candidate.columns.prepared(recipe, columns, lambda name: self._effects_of(name, start))
+        recipe = candidate.columns.prepared(rows, recipe, columns, lambda name: self._effects_of(name, start))
         if hasattr(kwargs.get("after_round"), "begin"):
             kwargs["after_round"].begin(first)
         model = boost(

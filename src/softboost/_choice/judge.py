@@ -87,6 +87,7 @@ class Judge:
         self.loss, self.fixed_rounds, self.progress = loss, fixed_rounds, progress
         self.candidates, self.kind = candidates, kind
         self._judged_once: dict[str, Judged | None] = {}
+        self.weights: Array | None = None  # of the combination of all candidates, once they are known
         self._start_outputs: dict[tuple[Fit, str], Array] = {}  # of validation rows, by fold and start of a recipe
         self.n_workers = min(n_threads, len(folds))
         self._stopped = Event()
@@ -307,20 +308,20 @@ def convex_weights(predictions: Array, y: Array, weight: Array | None, loss: Los
         A[n_rows] = b[n_rows] = 1e3 * size  # enforces a sum of one
         w, _ = nnls(A, b)
         return w / w.sum()
-    w = np.full(n, 1.0 / n)
     flat = predictions.reshape(n, -1)
-    rate, best, best_value, largest = 1.0, w, np.inf, np.abs(flat).max(axis=0)
+    w, rate, largest = np.full(n, 1.0 / n), 1.0, np.abs(flat).max(axis=0)
+    visited = []
     for _ in range(300):  # exponentiated gradient descent stays on the simplex
-        combined = (w @ flat).reshape(y.shape)
-        value = loss.mean(y, combined, weight)
-        if value < best_value:
-            best, best_value = w, value
-        slope = loss.gradient(y, combined) * (1.0 if weight is None else weight)
-        gradient = flat @ slope.ravel() / total
+        visited.append(w)
+        slope = loss.gradient(y, (w @ flat).reshape(y.shape))
+        slope = (slope if weight is None else slope * weight).ravel()
+        gradient = flat @ slope / total
         size = float(np.abs(gradient - gradient @ w).max())
-        if size <= 1e-9 * float(largest @ np.abs(slope).ravel()) / total:  # rounding
+        if size <= 1e-9 * float(largest @ np.abs(slope)) / total:  # rounding
             break
         w = w * np.exp(-rate * (gradient - gradient.min()) / size)
         w /= w.sum()
         rate *= 0.985
-    return best
+    tried = np.stack(visited)
+    values = loss.loss(y[:, None], (tried @ flat).reshape(len(tried), *y.shape).swapaxes(0, 1)).mean(axis=0)
+    return tried[np.argmin(np.average(values, axis=1, weights=weight))]

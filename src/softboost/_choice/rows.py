@@ -50,6 +50,8 @@ class RowsKind:
         The anchored view of all rows; None if levels are modelled.
     rival : RowsKind or None
         The same rows with levels modelled, if it is not clear that changes are better; both are cross-validated then.
+    positive : bool
+        Whether all targets are positive.
     """
 
     kind: Literal["table", "time", "series", "series_alone"] = "table"
@@ -58,6 +60,7 @@ class RowsKind:
     non_stationary: bool = False
     anchor: Anchor | None = None
     rival: RowsKind | None = None
+    positive: bool = False
 
     @property
     def in_time(self) -> bool:
@@ -96,7 +99,7 @@ def recognise(task: Task) -> RowsKind:
         anchor = find_anchor(X, y, weight, task.units, lags)
         clear = anchor.error < CLEAR or y.shape[1] < MIN_STATIONARY_ROWS
         return replace(levels, non_stationary=True, anchor=anchor, rival=None if clear else levels)
-    levels = RowsKind("table", len(y))
+    levels = RowsKind("table", len(y), positive=bool(np.all(task.y > 0)))
     anchor = find_anchor(X, y, weight, task.units)
     if anchor.error < NEAR or (anchor.error < NEARISH and anchor.n_alike >= max(4, X.shape[0] / 10)):
         with np.errstate(over="ignore"):  # the error is that of most rows; the column may say little about the others

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMN_GAP", "LEAST_ROWS", "OUTLIER_GAP", "Codes", "Tails", "tails_of"]
+__all__ = ["COLUMN_GAP", "LEAST_ROWS", "OUTLIER_GAP", "TARGET_REACH", "Codes", "Tails", "tails_of"]
 
 Array = NDArray[Any]
 Codes = dict[int, list[float]]
 OUTLIER_GAP = 2.0  # ratio of successive distances from the median beyond which values stand apart
+TARGET_REACH = 1.5  # outliers of the target and its residuals are moved to this multiple of the largest other distance
 COLUMN_GAP = 3.0  # the same in columns of X, whose distant values are often explained by the target
 CODE_GAP = 3.0  # the same if a value occurs more than once
 MAX_OUTLIERS = 0.02  # share of the rows that may be outliers; one row always may
@@ -65,10 +66,13 @@ class Tails:
         return values
 
 
-def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0, gap: float = OUTLIER_GAP) -> Tails:
+def tails_of(
+    values: Array, weight: Array | None, *, n_coded: int = 0, gap: float = OUTLIER_GAP, reach: float | None = None
+) -> Tails:
     """What stands apart in values (n_rows, n_columns), which may have missing values.
 
-    Outliers are beyond a ``gap``. Only the first ``n_coded`` columns can have codes.
+    Outliers are beyond a ``gap``, and their limit is ``reach`` times the largest other distance, by default ``gap``.
+    Only the first ``n_coded`` columns can have codes.
     A row of weight 2 is equivalent to two rows.
     """
     tails = Tails({}, {}, {})
@@ -76,7 +80,7 @@ def tails_of(values: Array, weight: Array | None, *, n_coded: int = 0, gap: floa
         return tails
     for j in _suspects(values, weight is not None, gap):
         column = values[:, j].astype(np.float64)
-        found = _of_column(column, np.ones(len(column)) if weight is None else weight, j < n_coded, gap)
+        found = _of_column(column, np.ones(len(column)) if weight is None else weight, j < n_coded, gap, reach or gap)
         if found is not None:
             limits, own = found
             if limits is not None:
@@ -110,7 +114,7 @@ def _suspects(values: Array, weighted: bool, gap: float) -> Array:
 
 
 def _of_column(
-    column: Array, weight: Array, with_codes: bool, least_gap: float
+    column: Array, weight: Array, with_codes: bool, least_gap: float, reach: float
 ) -> tuple[tuple[float, float] | None, list[float]] | None:
     """Limits and codes of one column; None if nothing stands apart."""
     present = ~np.isnan(column)
@@ -136,5 +140,5 @@ def _of_column(
     codes = [2 * float(v) for v in value[order[:n_apart]][repeated[:n_apart]]]
     if len(codes) == n_apart:
         return None, codes
-    reach = least_gap * away[n_apart]
-    return (2 * float(centre - reach), 2 * float(centre + reach)), codes
+    limit = reach * away[n_apart]
+    return (2 * float(centre - limit), 2 * float(centre + limit)), codes

@@ -15,7 +15,7 @@ from softboost.losses import Loss, make_loss
 from .checks import check_columns, check_weight, check_y, resolve_n_threads, resolve_seed
 from .columns import Columns
 from .folds import Folds, check_groups
-from .outliers import COLUMN_GAP, tails_of
+from .outliers import COLUMN_GAP, TARGET_REACH, tails_of
 from .repeated import distinct_rows
 from .units import Units
 
@@ -176,7 +176,7 @@ class Task:
             return self
         n_coded = self.columns.n_features if codes else 0
         tails = tails_of(self.encoded, self.weight, n_coded=n_coded, gap=COLUMN_GAP)
-        of_y = tails_of(self.y.T if self.loss.scales_with_y else self.y.T[:, :0], self.weight)
+        of_y = tails_of(self.y.T if self.loss.scales_with_y else self.y.T[:, :0], self.weight, reach=TARGET_REACH)
         if not (tails.low or tails.codes or of_y.low):
             return self
         self._standardised = None  # one copy at a time: it may be half as large as X

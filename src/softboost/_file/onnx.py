@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softboost._boost.anisotropic import AnisotropicProcess
 from softboost._boost.forest import ExtraTrees
 from softboost._boost.gaussian_process import GaussianProcess, KernelFunction
 from softboost._boost.hard_trees import HardTree
@@ -231,7 +232,7 @@ def _learner(member: Member) -> type:
 
 def _whole_models() -> dict[type, Any]:
     """How members that are not sums of soft trees are written, by their learner."""
-    return {GaussianProcess: _gaussian_process, ExtraTrees: _forest}
+    return {GaussianProcess: _gaussian_process, AnisotropicProcess: _gaussian_process, ExtraTrees: _forest}
 
 
 def _forest(graph: _Graph, x: str, member: Member, ensemble: Ensemble) -> str:
@@ -290,12 +291,22 @@ def _gaussian_process(graph: _Graph, x: str, member: Member, ensemble: Ensemble)
         own = (function.centres**2).sum(axis=0)
         distance = graph.add("Gemm", z, constant(-2.0 * function.centres), constant(own))
         distance = graph.add("Max", graph.add("Add", distance, size), constant(0.0))
-        r = graph.add("Sqrt", graph.add("Mul", distance, constant(3.0)))
-        values = graph.add("Mul", graph.add("Add", r, constant(1.0)), graph.add("Exp", graph.add("Neg", r)))
+        smooth = function.covariance == "smooth matern"
+        r = graph.add("Sqrt", graph.add("Mul", distance, constant(5.0 if smooth else 3.0)))
+        polynomial = graph.add("Add", r, constant(1.0))
+        if smooth:
+            polynomial = graph.add("Add", polynomial, graph.add("Mul", distance, constant(5.0 / 3.0)))
+        values = graph.add("Mul", polynomial, graph.add("Exp", graph.add("Neg", r)))
     scale = member.weight * member.boosted.learning_rate * ensemble.units.y_spread
-    return graph.cast(
-        graph.add("MatMul", values, constant((function.coefficients * scale[:, None]).T)), graph.precision
-    )
+    if function.zero is None:
+        out = graph.add("MatMul", values, constant((function.coefficients * scale[:, None]).T))
+        if function.intercept is not None:
+            out = graph.add("Add", out, constant(function.intercept * scale))
+    else:
+        out = graph.add("MatMul", values, constant(function.coefficients.T))
+        out = graph.add("Exp", graph.add("Add", out, constant(function.intercept)))
+        out = graph.add("Mul", graph.add("Add", out, constant(function.zero)), constant(scale))
+    return graph.cast(out, graph.precision)
 
 
 def _finished(graph: _Graph, raw: str, x: str, fitted: FittedModel) -> str:

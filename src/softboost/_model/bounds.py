@@ -12,10 +12,12 @@ from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost._kernels import FARTHEST
 
-__all__ = ["REACH", "joint_bounds", "limited_units", "prediction_bounds", "widened"]
+__all__ = ["REACH", "column_reach", "joint_bounds", "limited_units", "prediction_bounds", "widened"]
 
 Array = NDArray[Any]
 REACH = 3.0  # predictions and columns may exceed their training range by this multiple of its width
+LEAST_REACH = 0.5  # the same for columns if the model explains little
+LEFT = 1 / 15  # share of the loss of a constant up to which columns have the whole reach
 MAX_GROWTH = 0.25  # the same for predicted changes of a series whose changes grow, at most
 
 
@@ -76,11 +78,22 @@ def _union(bounds: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Ar
     return np.minimum(bounds[0], before[0]), np.maximum(bounds[1], before[1])
 
 
-def limited_units(task: Task) -> Units:
-    """The units with limits for the columns: REACH widths beyond their range on these and all earlier rows."""
+def column_reach(loss: float, constant: float | None) -> float:
+    """The multiple of its width by which a column may exceed its training range.
+
+    A model that explains much of the target may be continued far beyond the training rows. One that leaves most of the
+    loss of a constant may not: a single row with a distant value would have the largest errors of all.
+    """
+    if constant is None or not (constant > 0 and loss >= 0):
+        return REACH
+    return min(max(REACH * LEFT * constant / max(loss, LEFT * constant), LEAST_REACH), REACH)
+
+
+def limited_units(task: Task, reach: float) -> Units:
+    """The units with limits for the columns: ``reach`` widths beyond their range on these and all earlier rows."""
     if not task.bounded:
         return task.units
     units = task.units
     before = None if units.low is None or units.high is None else (units.low, units.high)
-    low, high = widened(task.standardised()[0], REACH, before)
+    low, high = widened(task.standardised()[0], reach, before)
     return replace(units, low=np.maximum(low, -FARTHEST), high=np.minimum(high, FARTHEST))

@@ -91,7 +91,8 @@ class Ensemble:
 
     def _through_transform(self, member: Member, X: Array, n_threads: int) -> Array:
         """Contribution of each round of a member, shape (n_rounds, n_samples, n_outputs)."""
-        z = self.units.within(self.units.standardised(X))
+        with np.errstate(over="ignore"):  # columns are clipped
+            z = self.units.within(self.units.standardised(X))
         return self._outputs(member, z, n_threads).transpose(0, 2, 1).astype(X.dtype)
 
     def _outputs(self, member: Member, z: Array, n_threads: int = 1) -> Array:

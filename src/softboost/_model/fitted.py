@@ -15,7 +15,7 @@ from softboost._data.task import Task
 from softboost._data.units import Units
 from softboost.losses import Loss
 
-from .bounds import limited_units, prediction_bounds
+from .bounds import column_reach, limited_units, prediction_bounds
 from .ensemble import Ensemble
 from .intervals import Intervals
 from .member import Member
@@ -81,7 +81,9 @@ class FittedModel:
         """The model with these members, fitted to the rows of the task; ``bounds_before`` are those of earlier rows."""
         anchor = anchor_column(members)
         # only a model from model selection clips columns, and only if it is not anchored
-        units = task.units if choice is None or anchor is not None else limited_units(task)
+        units = task.units
+        if choice is not None and anchor is None:
+            units = limited_units(task, column_reach(choice.loss, choice.losses.get("constant")))
         return cls(
             n_features_in=task.columns.n_features,
             columns=task.columns,

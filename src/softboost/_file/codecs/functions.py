@@ -69,7 +69,17 @@ def _unpack_kernel_function(f: Fields) -> KernelFunction:
     if covariance not in COVARIANCES:
         raise f.error(f"unknown covariance {covariance!r}")
     arrays = centre, scale, limit, np.ascontiguousarray(centres), np.ascontiguousarray(coefficients)
-    return KernelFunction(*arrays, covariance)
+    intercept, zero = (_optional(f, name, len(coefficients)) for name in ("intercept", "zero"))
+    if zero is not None and intercept is None:
+        raise f.error("a Gaussian process of logarithms has no intercept")
+    return KernelFunction(*arrays, covariance, intercept, zero)
+
+
+def _optional(f: Fields, name: str, length: int) -> Any:
+    """An array of this length, or None, as in older files, which have no entry."""
+    if f.values.get(name) is not None:
+        return f.array(name, "f", (length,))
+    return f.take(name, type(None)) if name in f.values else None
 
 
 def outputs_of(function: Any) -> int:

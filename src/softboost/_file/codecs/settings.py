@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 from softboost import losses, transforms
 from softboost._boost import tree_libraries
 from softboost._boost.alternating import AlternatingTrees
+from softboost._boost.anisotropic import AnisotropicProcess
 from softboost._boost.boosting import Recipe
 from softboost._boost.forest import ExtraTrees
 from softboost._boost.gaussian_process import GaussianProcess
@@ -103,7 +104,15 @@ def register_learner(cls: type) -> None:
     register(cls, Codec(attributes, _unpack_settings(cls)))
 
 
-for _learner in (GreedyTrees, GradientTrees, NoisyTrees, AlternatingTrees, GaussianProcess, ExtraTrees):
+for _learner in (
+    GreedyTrees,
+    GradientTrees,
+    NoisyTrees,
+    AlternatingTrees,
+    GaussianProcess,
+    AnisotropicProcess,
+    ExtraTrees,
+):
     register_learner(_learner)
 
 
