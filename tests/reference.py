@@ -436,3 +436,44 @@ def grow_forest(columns, target, weight, n_trees):
         return j, threshold, grow(rows[left], below), grow(rows[~left], above)
 
     return [grow(np.arange(columns.shape[1]), _mixed(k)) for k in range(n_trees)]
+
+
+def network_layers(parameters, widths):
+    """Weights and bias of each layer of a network with these widths, from its vector of parameters."""
+    layers, start = [], 0
+    for n_in, n_out in itertools.pairwise(widths):
+        end = start + n_out * n_in
+        layers.append((parameters[start:end].reshape(n_out, n_in), parameters[end : end + n_out]))
+        start = end + n_out
+    assert start == len(parameters)
+    return layers
+
+
+def network_values(x, layers):
+    """Inputs of every layer of rectified units, then the linear output, for rows x."""
+    values = [x]
+    for k, (weights, bias) in enumerate(layers):
+        out = values[-1] @ weights.T + bias
+        values.append(out if k + 1 == len(layers) else np.maximum(out, 0))
+    return values
+
+
+def fit_network(z, y, weight, widths, start, order, learning_rate):
+    """Parameters after Adam on the weighted absolute error, with a step length that falls along a cosine."""
+    parameters = start.copy()
+    mean, square = np.zeros_like(start), np.zeros_like(start)
+    for step, rows in enumerate(order):
+        layers = network_layers(parameters, widths)
+        values = network_values(z[rows], layers)
+        slope = np.sign(values[-1] - y[rows]) * weight[rows, None] / y[rows].size
+        gradient = []
+        for (weights, _), value in zip(layers[::-1], values[-2::-1], strict=True):
+            gradient = [(slope.T @ value).ravel(), slope.sum(axis=0), *gradient]
+            slope = (slope @ weights) * (value > 0)
+        gradient = np.concatenate(gradient)
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        rate = learning_rate * (1 + np.cos(np.pi * step / len(order))) / 2
+        unit = np.sqrt(square / (1 - 0.999 ** (step + 1)))
+        parameters -= rate * mean / (1 - 0.9 ** (step + 1)) / (unit + 1e-8)
+    return parameters

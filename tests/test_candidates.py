@@ -71,9 +71,9 @@ def test_a_candidate_that_needs_more_series_is_not_judged(monkeypatch: pytest.Mo
     rows = [replace(row, judge=lambda member, trial: judged.append(member)) for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     Forecaster("MS", h=3).fit(walks(1, 40))
-    assert judged == ["linear", "trees", "local", "last value"]
+    assert judged == ["linear", "trees", "networks", "local", "last value"]
     Forecaster("MS", h=3).fit(walks(2, 40))
-    assert judged[4:] == ["linear", "trees", "local", "global", "last value"]
+    assert judged[5:] == ["linear", "trees", "networks", "local", "global", "last value"]
 
 
 def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +85,7 @@ def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pyte
         return fit_correction(kind, rows, n_threads)
 
     monkeypatch.setattr(_judging, "fit_correction", spy)
+    monkeypatch.setitem(KINDS, "networks", replace(KINDS["networks"], least_rows=2))
     df, n_judged_rows = walks(8, 80), 0
     for shift in (0.0, 50.0):
         panel = df.assign(y=df["y"] + shift * (df.groupby("unique_id").cumcount() >= 80 - n_judged_rows))
@@ -185,9 +186,10 @@ def test_rows_of_a_correction_count_by_units_and_by_percent() -> None:
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_correction_follows_heavy_rows(kind: str) -> None:
     """Two groups of rows with the same inputs disagree; the mean error is that of the heavy group."""
-    X = np.zeros((200, 3), dtype=np.float32)
-    y = np.repeat([[1.0, 2.0], [-1.0, -2.0]], 100, axis=0)
-    model = fit_correction(kind, Rows(X, y, np.repeat([9.0, 1.0], 100)), 1).models[0]
+    n = max(200, int(KINDS[kind].least_rows))
+    X = np.zeros((n, 3), dtype=np.float32)
+    y = np.repeat([[1.0, 2.0], [-1.0, -2.0]], n // 2, axis=0)
+    model = fit_correction(kind, Rows(X, y, np.repeat([9.0, 1.0], n // 2)), 1).models[0]
     assert (np.asarray(model.predict(X[:1])) > 0.3).all()
 
 

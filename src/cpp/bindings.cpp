@@ -15,5 +15,6 @@ NB_MODULE(_core, m) {
   softboost::bind_solvers(m);           // lasso_path, ridge_path, relaxed_path, rls_update, solve_with_inverse
   softboost::bind_smoothing(m);         // smoothing_bank
   softboost::bind_recurrent(m);         // recurrent_states, recurrent_gradients
+  softboost::bind_network(m);           // fit_networks, network_outputs
   softboost::bind_instruction_sets(m);  // instruction_set, instruction_sets, use_instruction_set
 }

@@ -98,6 +98,7 @@ void bind_many(nb::module_& m);
 void bind_ensemble(nb::module_& m);
 void bind_solvers(nb::module_& m);
 void bind_recurrent(nb::module_& m);
+void bind_network(nb::module_& m);
 void bind_smoothing(nb::module_& m);
 void bind_instruction_sets(nb::module_& m);
 

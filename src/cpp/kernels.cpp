@@ -7,6 +7,7 @@
 #include "greedy.hpp"
 #include "joint.hpp"
 #include "linear.hpp"
+#include "network.hpp"
 #include "predict.hpp"
 #include "recurrent.hpp"
 #include "recursive.hpp"
@@ -145,8 +146,8 @@ constexpr Kernels<T> kernels() {
           &call_fit_greedy<T>,    &call_boost_greedy<T>, &call_negative_gradient<T>, &call_refit_leaves<T>,
           &call_fit_joint<T>,     &call_boost_joint<T>,  &call_joint_outputs<T>,     &predict<T>,
           &predict_each<T>,       &column_effects<T>,    &weighted_means<T>,         &moments<T>,
-          &linear_outputs<T>,     &recurrent_states<T>,  &recurrent_gradients<T>,    &grow_forest<T>,
-          &hard_tree_output<T>};
+          &linear_outputs<T>,     &recurrent_states<T>,  &recurrent_gradients<T>,    &fit_networks<T>,
+          &network_outputs<T>,    &grow_forest<T>,       &hard_tree_output<T>};
 }
 
 }  // namespace

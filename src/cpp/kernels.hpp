@@ -49,6 +49,11 @@ struct Kernels {
   void (*recurrent_gradients)(const RecurrentLayer<T>& layer, const T* x, const T* states, const T* gates,
                               const T* cells, const T* grad_states, int64_t n_samples, int n_threads,
                               T* grad_input_weights, T* grad_state_weights, T* grad_bias, T* grad_x);
+  void (*fit_networks)(const NetworkShape& shape, const NetworkInputs<T>& inputs, const T* y, const T* weight,
+                       int64_t n_networks, const int32_t* order, int64_t n_steps, int64_t batch, double learning_rate,
+                       int n_threads, Interrupt* interrupt, T* parameters);
+  void (*network_outputs)(const NetworkShape& shape, const NetworkInputs<T>& inputs, int64_t n_rows,
+                          const T* parameters, int64_t n_networks, int n_threads, T* out);
   void (*grow_forest)(const T* columns, const T* target, const T* weight, int64_t n_columns, int64_t n_samples,
                       int64_t n_outputs, int64_t n_trees, int n_threads, Interrupt* interrupt, HardTreeArrays& out);
   void (*hard_tree_output)(const HardTreeView& tree, const T* z, int64_t n_components, int64_t n_samples, int n_threads,

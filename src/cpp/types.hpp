@@ -97,6 +97,18 @@ struct RecurrentLayer {
   const T* bias;           // (n_gates * n_hidden,)
 };
 
+// Inputs, hidden layers of equal width, outputs.
+struct NetworkShape {
+  int64_t n_inputs, n_hidden, n_layers, n_outputs;
+};
+
+// Rows x (n_rows, n_inputs) of networks, and how they are standardised.
+template <typename T>
+struct NetworkInputs {
+  const T *x, *mean, *scale;  // mean and scale (n_inputs,)
+  T farthest;                 // in standard deviations
+};
+
 // Binary trees with thresholds whose outputs are summed. A leaf is its own left and right child.
 struct HardTreeArrays {
   std::vector<int32_t> feature, left, right, roots;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,12 +25,15 @@ __all__ = [
     "FARTHEST",
     "MAX_DEPTH",
     "GreedyTree",
+    "NetworkInputs",
+    "NetworkLayout",
     "bin_columns",
     "boost_each",
     "boost_greedy",
     "boost_joint",
     "fit_greedy",
     "fit_joint",
+    "fit_networks",
     "greedy_settings",
     "grow_forest",
     "hard_tree_output",
@@ -44,6 +48,7 @@ __all__ = [
     "loss_settings",
     "moments",
     "negative_gradient",
+    "network_outputs",
     "pack_ensemble",
     "pack_ensembles",
     "predict_many",
@@ -715,3 +720,76 @@ def recurrent_gradients(
         is_lstm, x, input_weights, state_weights, bias, *found, grad_states, of_x, n_threads
     )
     return (*weights, grad_x if of_x else None)
+
+
+class NetworkLayout(NamedTuple):
+    """Inputs, hidden layers of rectified units of equal width, and linear outputs of a network."""
+
+    n_inputs: int
+    n_hidden: int
+    n_layers: int
+    n_outputs: int
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameters: for each layer the weights (n_out, n_in), then the bias."""
+        widths = [self.n_inputs, *[self.n_hidden] * self.n_layers, self.n_outputs]
+        return sum(n_out * (n_in + 1) for n_in, n_out in pairwise(widths))
+
+
+class NetworkInputs(NamedTuple):
+    """Rows (n_rows, n_inputs) of networks and how they are standardised; NaN becomes zero, the mean."""
+
+    x: Array
+    mean: Array
+    scale: Array
+    farthest: float
+
+
+def fit_networks(
+    layout: NetworkLayout,
+    inputs: NetworkInputs,
+    y: Array,
+    weight: Array,
+    start: Array,
+    order: Array,
+    learning_rate: float,
+    n_threads: int = 1,
+) -> Array:
+    """Parameters (n_networks, n_parameters) of networks that minimise the weighted absolute error of y.
+
+    They begin at ``start``. Step s of network k of Adam uses the rows ``order[k, s]``, whose number must be a multiple
+    of 16; the step length falls from ``learning_rate`` to zero along a cosine.
+    """
+    _check_network_inputs(layout, inputs)
+    n_rows, n_networks = len(inputs.x), len(start)
+    for name, array, shape in (
+        ("y", y, (n_rows, layout.n_outputs)),
+        ("weight", weight, (n_rows,)),
+        ("start", start, (n_networks, layout.n_parameters)),
+        ("order", order, (n_networks, *order.shape[1:])),
+    ):
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+    if order.ndim != 3 or order.shape[2] % 16:
+        raise ValueError(f"order must have three axes, the last a multiple of 16, got {order.shape}")
+    if order.size and not 0 <= order.min() <= order.max() < n_rows:
+        raise ValueError(f"order must contain rows from 0 to {n_rows - 1}")
+    settings = layout.n_hidden, layout.n_layers
+    return _core.fit_networks(inputs.x, y, weight, *inputs[1:], *settings, start, order, learning_rate, n_threads)
+
+
+def network_outputs(layout: NetworkLayout, inputs: NetworkInputs, parameters: Array, n_threads: int = 1) -> Array:
+    """Mean output (n_rows, n_outputs) of networks with these parameters (n_networks, n_parameters)."""
+    _check_network_inputs(layout, inputs)
+    if parameters.ndim != 2 or parameters.shape[1] != layout.n_parameters:
+        raise ValueError(f"parameters has shape {parameters.shape}, expected (n_networks, {layout.n_parameters})")
+    return _core.network_outputs(*inputs, *layout[1:], parameters, n_threads)
+
+
+def _check_network_inputs(layout: NetworkLayout, inputs: NetworkInputs) -> None:
+    if min(layout) < 1:
+        raise ValueError(f"all numbers of a layout must be positive, got {layout}")
+    shapes = inputs.x.shape[1:], inputs.mean.shape, inputs.scale.shape
+    if set(shapes) != {(layout.n_inputs,)}:
+        raise ValueError(f"x, mean and scale have {shapes} columns, expected {layout.n_inputs}")

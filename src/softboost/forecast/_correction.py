@@ -16,6 +16,7 @@ from sklearn.base import clone
 from softboost._regressor import SoftBoostRegressor
 from softboost.losses import Huber
 
+from ._networks import Networks
 from ._panel import Array, Future, Panel
 from ._smoothing import Outlook
 
@@ -36,7 +37,7 @@ __all__ = [
 LARGEST = 15.0  # limit of the target, in units
 LEAST_KNOWN = 7  # values before an origin that is used for training
 FEW_ROWS = 50_000  # with fewer training rows, origins of all phases of the stride are used
-ROWS_OF_A_MODEL, MOST_MODELS = 25_000, 3  # rows that are enough for a model, and the largest number of models
+ROWS_OF_A_MODEL, MOST_MODELS = 25_000, 3  # rows that are enough for a model of many, and the largest number of models
 HEAVIEST = 10.0  # largest weight of a training row, before weights are scaled to a mean of one
 
 
@@ -206,15 +207,17 @@ class Kind:
     ----------
     fit : callable
         ``(rows, n_threads) -> models`` with ``predict``, which are averaged.
-    most_rows : float
-        Number of training rows up to which this kind competes.
+    least_rows, most_rows : float
+        Numbers of training rows from and up to which this kind competes.
     """
 
     fit: Callable[[Rows, int], tuple[Any, ...]]
+    least_rows: float = 2
     most_rows: float = np.inf
 
 
 KINDS = {
     "linear": Kind(lambda rows, n_threads: (Ridge.fit(rows),), most_rows=FEW_ROWS),
     "trees": Kind(_fit_trees),
+    "networks": Kind(lambda rows, n_threads: (Networks.fit(*rows, n_threads),), least_rows=ROWS_OF_A_MODEL),
 }

@@ -161,7 +161,7 @@ def judge_last_value(member: str, trial: Trial) -> None:
 def judge_correction(kind: str, trial: Trial) -> None:
     """Fit a correction to earlier origins and let it join with the share that its errors justify."""
     rows = trial.origins.rows(trial.origins.first_learned)
-    if not 2 <= len(rows.X) <= KINDS[kind].most_rows:
+    if not KINDS[kind].least_rows <= len(rows.X) <= KINDS[kind].most_rows:
         return
     correction = fit_correction(kind, rows, trial.plan.smoothing.n_threads)
     if trial.admit(kind, trial.origins.corrected(correction)):

@@ -90,15 +90,23 @@ class Origins:
         return self.back[: self.n_series, : self.n_judged]
 
     def rows(self, first: int) -> Rows:
-        """Rows to learn a correction from, of the origins from number ``first`` on."""
+        """Rows to learn a correction from, of the origins from number ``first`` on.
+
+        Of many rows, the latest are kept, and weights fade with the age of a row: series of the same time resemble
+        each other. A few rows are all needed.
+        """
         assert self.X is not None
         y = targets(self.outlook, self.actual)[:, first:]
         there = np.argwhere(np.isfinite(y).all(axis=2) & (self.n_before[:, first:] >= LEAST_KNOWN))
         if len(there) > MAX_ROWS:
-            there = there[np.sort(np.random.default_rng(0).choice(len(there), MAX_ROWS, replace=False))]
+            there = np.random.default_rng(0).permutation(there)
+            there = there[np.argsort(there[:, 1], kind="stable")[:MAX_ROWS]]
         series, origin = there.T
-        relative = relative_units(self.outlook)[:, first:][series, origin]
-        return Rows(self.X[series, first + origin], y[series, origin], row_weights(relative))
+        weight = row_weights(relative_units(self.outlook)[:, first:][series, origin])
+        if len(there) > FEW_ROWS:
+            weight *= np.exp(-origin * self.stride / self.h)
+            weight /= weight.mean()
+        return Rows(self.X[series, first + origin], y[series, origin], weight)
 
     def corrected(self, correction: Correction) -> Array:
         """Corrected forecasts at the judged origins."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ._features import Features
 from ._fitted import Fitted, fit_one_by_one, without_logarithm
 from ._frame import LongFrame
 from ._learned import Learned, Settings
+from ._networks import Networks
 from ._panel import Array
 from ._rolling import Scores
 from ._smoothing import N_EVIDENCE, Smoothing, stride_of, width_of
@@ -36,6 +38,7 @@ __all__ = [
 MAX_STEPS = 100_000  # limits the work that a file can cause
 MAX_SEASON, MAX_SEASONS = 100_000, 8
 LARGEST = 1e150  # squares stay finite
+LARGEST_SINGLE = 1e15  # the same in single precision
 MEMBERS = [member for row in CANDIDATES for member in row.members]
 
 
@@ -94,7 +97,7 @@ def pack_combination(fitted: Combination) -> dict[str, Any]:
         for scope, regression in fitted.regressions.items()
     }
     corrections = {
-        kind: [dict(vars(model)) if isinstance(model, Ridge) else model for model in correction.models]
+        kind: [model if isinstance(model, SoftBoostRegressor) else dict(vars(model)) for model in correction.models]
         for kind, correction in fitted.corrections.items()
     }
     return {
@@ -238,7 +241,7 @@ def unpack_combination(forecaster: Any, frame: LongFrame, f: Fields) -> Combinat
         raise inner.error("corrections and regressions must match members")
     n_columns = _n_columns(smoothing, frame, h) if corrections else 0
     corrected = {
-        kind: Correction(tuple(_unpack_correction(inner, state, n_columns, h) for state in _listed(inner, states)), h)
+        kind: Correction(tuple(READERS[kind](inner, state, n_columns, h) for state in _listed(inner, states)), h)
         for kind, states in corrections.items()
     }
     fitted = {}
@@ -276,17 +279,40 @@ def _listed(f: Fields, states: Any) -> list[Any]:
     return states
 
 
-def _unpack_correction(f: Fields, state: Any, n_columns: int, h: int) -> Any:
-    if not isinstance(state, dict):
-        _check_regressor(f, state, n_columns, h)
-        return state
-    inner = f.inner(dict(state), "corrections")
+def _read_trees(f: Fields, model: Any, n_columns: int, h: int) -> SoftBoostRegressor:
+    _check_regressor(f, model, n_columns, h)
+    return cast("SoftBoostRegressor", model)
+
+
+def _read_linear(f: Fields, state: Any, n_columns: int, h: int) -> Ridge:
     shapes = {"mean": (n_columns,), "scale": (n_columns,), "coefficients": (n_columns, h), "intercept": (h,)}
+    return Ridge(**_checked_arrays(f, state, shapes, LARGEST))
+
+
+def _read_networks(f: Fields, state: Any, n_columns: int, h: int) -> Networks:
+    n_parameters = Networks.layout(n_columns, h).n_parameters
+    shapes = {"mean": (n_columns,), "scale": (n_columns,), "parameters": (None, n_parameters)}
+    arrays = _checked_arrays(f, state, shapes, LARGEST_SINGLE)
+    if not len(arrays["parameters"]):
+        raise f.error("corrections must contain a network")
+    return Networks(**{name: np.ascontiguousarray(a, dtype=np.float32) for name, a in arrays.items()})
+
+
+def _checked_arrays(
+    f: Fields, state: Any, shapes: Mapping[str, tuple[int | None, ...]], largest: float
+) -> dict[str, Array]:
+    """Arrays of a correction with these shapes and without too large numbers; ``scale`` is positive."""
+    if not isinstance(state, dict):
+        raise f.error("corrections contains an object of another class")
+    inner = f.inner(dict(state), "corrections")
     arrays = {name: inner.array(name, "f", shape) for name, shape in shapes.items()}
     inner.done()
-    if np.any(arrays["scale"] <= 0) or any(np.any(np.abs(a) > LARGEST) for a in arrays.values()):
+    if np.any(arrays["scale"] <= 0) or any(np.any(np.abs(a) > largest) for a in arrays.values()):
         raise inner.error("scale must be positive, and no number too large")
-    return Ridge(**arrays)
+    return arrays
+
+
+READERS = {"linear": _read_linear, "trees": _read_trees, "networks": _read_networks}
 
 
 def _unpack_choice(f: Fields) -> ForecastChoice:
