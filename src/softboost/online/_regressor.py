@@ -495,6 +495,8 @@ def _target_of(y: Any) -> float:
         number = float(y)
     except (TypeError, ValueError):
         raise ValueError(f"y={y!r:.80} is not a number; skip such rows") from None
+    except OverflowError:
+        number = math.inf
     if not abs(number) < LARGEST:
         raise ValueError(f"y={number!r} is not a finite number below {LARGEST:g}; skip such rows")
     return number
