@@ -269,6 +269,18 @@ def test_an_error_moves_gates_by_at_most_three_standard_deviations(monkeypatch, 
     assert steps == [sign * 3.0]
 
 
+@pytest.mark.parametrize("unit", [1e6, 1e30, 1e-6, 1e-30])
+def test_predictions_have_the_unit_of_the_target(unit):
+    """Before the first targets differ, errors have no unit, and must not count once they have one."""
+    walk = np.cumsum(np.random.default_rng(0).normal(size=160))
+    models = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for now, previous in zip(walk[1:], walk, strict=False):
+        small = models[0].predict_one({"lag": previous})
+        assert models[1].predict_one({"lag": previous * unit}) / unit == pytest.approx(small, rel=1e-6, abs=1e-6)
+        models[0].learn_one({"lag": previous}, now)
+        models[1].learn_one({"lag": previous * unit}, now * unit)
+
+
 def test_weights_count_rows():
     """Rows of weight zero change nothing; heavy rows win over light ones that contradict them."""
     rows = list(stream(200))
