@@ -269,6 +269,18 @@ def test_an_error_moves_gates_by_at_most_three_standard_deviations(monkeypatch, 
     assert steps == [sign * 3.0]
 
 
+@pytest.mark.parametrize("unit", [1e6, 1e30, 1e-6, 1e-30])
+def test_predictions_have_the_unit_of_the_target(unit):
+    """Before the first targets differ, errors have no unit, and must not count once they have one."""
+    walk = np.cumsum(np.random.default_rng(0).normal(size=160))
+    models = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for now, previous in zip(walk[1:], walk, strict=False):
+        small = models[0].predict_one({"lag": previous})
+        assert models[1].predict_one({"lag": previous * unit}) / unit == pytest.approx(small, rel=1e-6, abs=1e-6)
+        models[0].learn_one({"lag": previous}, now)
+        models[1].learn_one({"lag": previous * unit}, now * unit)
+
+
 def test_weights_count_rows():
     """Rows of weight zero change nothing; heavy rows win over light ones that contradict them."""
     rows = list(stream(200))
@@ -355,7 +367,7 @@ def test_bad_parameters(params, message):
         OnlineSoftBoostRegressor(**params)
 
 
-@pytest.mark.parametrize("y", [math.nan, math.inf, -1e200])
+@pytest.mark.parametrize("y", [math.nan, math.inf, -1e200, 10**400])
 def test_bad_targets(y):
     model = OnlineSoftBoostRegressor()
     with pytest.raises(ValueError, match="is not a finite number"):
@@ -376,7 +388,7 @@ def test_the_largest_weight_is_learned():
     assert model.predict_one({"a": 0.5}) == pytest.approx(0.5, abs=0.1)
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, np.float32(math.inf)])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, np.float32(math.inf), 10**400])
 def test_infinite_features_are_refused(value):
     model = OnlineSoftBoostRegressor()
     learn(model, [({"a": float(i)}, i) for i in range(20)])

@@ -228,6 +228,18 @@ def test_noisy_trees_without_noise_are_gradient_trees(solve_leaves, X):
     assert_allclose(noisy_fit.output, plain_fit.output, rtol=1e-8, atol=1e-12)
 
 
+def test_convolutions_see_whether_a_shape_occurs():
+    """The largest agreement with a shape, anywhere in the window, is no function of means over the window."""
+    X = np.random.default_rng(1).normal(size=(700, 24))
+    y = np.max([X[:, i : i + 3] @ [-1.0, 2.0, -1.0] for i in range(22)], axis=0)
+    without, network = (
+        plain(n_estimators=20, feature_transform=transform, random_state=0).fit(X[:400], y[:400])
+        for transform in (None, cnn())
+    )
+    error = [np.mean((model.predict(X[400:]) - y[400:]) ** 2) for model in (without, network)]
+    assert error[1] < 0.5 * error[0]
+
+
 def test_weight_decay_shrinks_the_weights():
     X, y = make_data(n_features=N_FEATURES)
     sizes = []

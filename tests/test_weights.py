@@ -10,6 +10,7 @@ from softboost import SoftBoostRegressor
 from softboost._boost import parts
 from softboost._boost.alternating import _Split
 from softboost._boost.learner import TrainingData
+from softboost._data import folds
 from softboost._data import repeated as _repeated
 from softboost._data import task as _task
 from softboost._data.repeated import distinct_rows
@@ -165,6 +166,45 @@ def test_model_selection_on_the_same_folds(loss):
     assert_equal_predictions(weighted, repeated, X, y)
     quantiles = [model.predict_quantiles(X, [0.02, 0.3, 0.5, 0.9, 0.999]) for model in (weighted, repeated)]
     assert_allclose(*quantiles, rtol=0, atol=1e-7 * y.std())
+
+
+@pytest.mark.parametrize("params", [{}, {"cv": 3}, {"loss": "huber"}], ids=["default", "cv=3", "huber"])
+def test_model_selection_with_groups(params):
+    """Folds of groups, and the groups that early stopping holds out, have similar sums of weights."""
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 120)
+    weight[7:40:3] = 0
+    groups, rows = np.random.default_rng(4).integers(0, 12, size=120), np.repeat(np.arange(120), weight)
+    weighted = SoftBoostRegressor(**params).fit(X, y, sample_weight=weight, groups=groups)
+    repeated = SoftBoostRegressor(**params).fit(X[rows], y[rows], groups=groups[rows])
+    assert_equal_predictions(weighted, repeated, X, y)
+    intervals = [model.predict_interval(X) for model in (weighted, repeated)]
+    assert_allclose(*intervals, rtol=0, atol=1e-7 * y.std())
+    stopped = helpers.plain(n_estimators=30, early_stopping=True, random_state=0)
+    losses = [
+        stopped.fit(X, y, sample_weight=weight, groups=groups).evals_result_["validation"],
+        stopped.fit(X[rows], y[rows], groups=groups[rows]).evals_result_["validation"],
+    ]
+    assert_allclose(*losses, rtol=1e-9)
+
+
+def test_model_selection_with_groups_of_many_rows(monkeypatch):
+    monkeypatch.setattr(_task, "MAX_UNSAMPLED_ROWS", 100)
+    monkeypatch.setattr(folds, "MAX_ROWS_FOR_FOLDS", 80)
+    monkeypatch.setattr(folds, "MAX_TRAINING_ROWS", 120)
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 90)
+    groups = np.random.default_rng(4).integers(0, 12, size=90)
+    weighted = SoftBoostRegressor().fit(X, y, sample_weight=weight, groups=groups)
+    assert_array_equal(weighted.predict(X), SoftBoostRegressor().fit(X[rows], y[rows], groups=groups[rows]).predict(X))
+
+
+def test_processes_of_many_rows():
+    """Whether a Gaussian process is exact depends on the sum of the weights, not on the number of rows."""
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 450)
+    fold = np.random.default_rng(2).permutation(450) % 2
+    weighted = SoftBoostRegressor(cv=PredefinedSplit(fold)).fit(X, y, sample_weight=weight)
+    repeated = SoftBoostRegressor(cv=PredefinedSplit(fold[rows])).fit(X[rows], y[rows])
+    assert weighted.choice_.weights["anisotropic process"] > 0
+    assert_equal_predictions(weighted, repeated, X, y)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

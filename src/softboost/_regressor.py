@@ -381,8 +381,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if given.nothing_to_choose or (self.early_stopping and self.n_estimators != AUTO):
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(task.y))
-        if task.is_sampled and not kind.is_series and task.has_own_folds(self):
-            task = task.merged(self.loss, task.folds(self).in_order(kind.forward))
+        if task.is_sampled and not kind.is_series:
+            task = task.merged_in_folds(self, kind.forward)
             given = given_candidates(self, task)
         true_y, tamed = task.y, task if kind.is_series else task.tamed(codes=codes)
         if kind.kind == "time":

@@ -218,7 +218,7 @@ def _fitted(
     factors, noise = np.sqrt(np.exp(parameters[:-1])), np.exp(parameters[-1:])
     rows = function.centres * factors[:, None]
     pairs, shape = COVARIANCES[COVARIANCE]
-    if rows.shape[1] <= MOST_EXACT_ROWS:
+    if max(weight.sum(), rows.shape[1]) <= MOST_EXACT_ROWS:
         centres, K, root = rows, shape(pairs(rows, rows, data.n_threads)), np.sqrt(weight)
         solved, _ = _kernels.ridge_path(root[:, None] * K * root, view.t * root, noise)
         coefficients = solved[0] * root

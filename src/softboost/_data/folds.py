@@ -28,9 +28,10 @@ class Folds:
     """
 
     def __init__(
-        self, cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int, groups: Array | None = None
-    ) -> None:
-        self.cv, self.shuffle, self.seed, self.groups = cv, shuffle, seed, groups
+        self, cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int, groups: Array | None = None,
+        weight: Array | None = None,
+    ) -> None:  # fmt: skip
+        self.cv, self.shuffle, self.seed, self.groups, self.weight = cv, shuffle, seed, groups, weight
         self.rows = X, y, kept
         self._made: dict[Any, list[tuple[Array, Array]]] = {}
         if groups is not None and shuffle is False:
@@ -46,7 +47,7 @@ class Folds:
         order_counts = self.cv is None or isinstance(self.cv, (int, np.integer))
         key = shuffle if order_counts else None  # a splitter has its own order, and may be read only once
         if key not in self._made:
-            self._made[key] = make_folds(self.cv, shuffle, *self.rows, self.seed, self.groups)
+            self._made[key] = make_folds(self.cv, shuffle, *self.rows, self.seed, self.groups, self.weight)
         return self._made[key]
 
     def of_rows(self) -> Array:
@@ -82,24 +83,28 @@ def check_groups(groups: Any, n_samples: int) -> Array | None:
 
 
 def make_folds(
-    cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int, groups: Array | None = None
-) -> list[tuple[Array, Array]]:
+    cv: Any, shuffle: Any, X: Array, y: Array, kept: Array, seed: int, groups: Array | None = None,
+    weight: Array | None = None,
+) -> list[tuple[Array, Array]]:  # fmt: skip
     """Pairs of (training rows, validation rows), as indices into the rows ``kept`` (those of positive weight).
 
     Without ``cv`` there are five folds up to 5,000 rows. Beyond, there is one hold-out set of a fifth of the rows, with
     at most 32,768 training and 16,384 validation rows, because more rows hardly change the selected model.
     ``shuffle="blocks"`` splits into contiguous blocks, True assigns rows to folds at random, and False validates each
-    fold only on rows after its training rows. Rows of the same group are in the same fold.
+    fold only on rows after its training rows. Rows of the same group are in the same fold. Folds of groups have similar
+    sums of weights (those of the rows ``kept``).
     """
     place = np.full(len(X), -1)
     place[kept] = np.arange(len(kept))
     if cv is None:
-        return _default_folds(len(kept), shuffle, seed, None if groups is None else groups[kept])
+        return _default_folds(len(kept), shuffle, seed, None if groups is None else groups[kept], weight)
     if isinstance(cv, (int, np.integer)):
         check_integer("cv", cv, 2)
         if cv > len(X):
             raise ValueError(f"cv={cv} exceeds the number of rows; use at most {len(X)} folds")
-        splitter = _integer_cv(int(cv), shuffle, seed, groups)
+        if groups is not None:
+            return _group_folds(int(cv), shuffle, seed, groups[kept], weight)
+        splitter = _integer_cv(int(cv), shuffle, seed)
     else:
         try:
             splitter = check_cv(cv)
@@ -121,18 +126,37 @@ def make_folds(
     return folds
 
 
-def _integer_cv(n_splits: int, shuffle: Any, seed: int, groups: Array | None = None) -> BaseCrossValidator:
+def _integer_cv(n_splits: int, shuffle: Any, seed: int) -> BaseCrossValidator:
     check_integer("cv", n_splits, 2)
-    mixed = {"shuffle": True, "random_state": seed} if shuffle is True else {}
-    if groups is not None:
-        n_groups = len(np.unique(groups))
-        if n_splits > n_groups:
-            raise ValueError(f"cv={n_splits} exceeds the number of groups; use at most {n_groups} folds")
-        return GroupKFold(n_splits, **mixed)
-    return TimeSeriesSplit(n_splits) if shuffle is False else KFold(n_splits, **mixed)
+    if shuffle is False:
+        return TimeSeriesSplit(n_splits)
+    return KFold(n_splits, shuffle=True, random_state=seed) if shuffle is True else KFold(n_splits)
 
 
-def _default_folds(n: int, shuffle: Any, seed: int, groups: Array | None) -> list[tuple[Array, Array]]:
+def _group_folds(
+    n_splits: int, shuffle: Any, seed: int, groups: Array, weight: Array | None
+) -> list[tuple[Array, Array]]:
+    """Folds of whole groups: at random, else the heaviest first, each into the lightest fold.
+
+    Without weights these are the folds of :class:`sklearn.model_selection.GroupKFold`, which counts rows.
+    """
+    own = np.unique(groups, return_inverse=True)[1]
+    n_groups = int(own.max()) + 1
+    if n_splits > n_groups:
+        raise ValueError(f"cv={n_splits} exceeds the number of groups; use at most {n_groups} folds")
+    if shuffle is True:
+        splitter = GroupKFold(n_splits, shuffle=True, random_state=seed)
+        return list(splitter.split(own[:, None], groups=own))
+    total, fold, held = np.bincount(own, weight), np.zeros(n_groups, dtype=int), np.zeros(n_splits)
+    for group in np.argsort(total, kind="stable")[::-1]:
+        fold[group] = np.argmin(held)
+        held[fold[group]] += total[group]
+    return [(np.flatnonzero(fold[own] != k), np.flatnonzero(fold[own] == k)) for k in range(n_splits)]
+
+
+def _default_folds(
+    n: int, shuffle: Any, seed: int, groups: Array | None, weight: Array | None
+) -> list[tuple[Array, Array]]:
     rows = np.arange(n)
     n_splits = min(N_FOLDS, n)
     if groups is not None:
@@ -142,7 +166,7 @@ def _default_folds(n: int, shuffle: Any, seed: int, groups: Array | None) -> lis
         n_splits = min(N_FOLDS, n_groups)
     if n > MAX_ROWS_FOR_FOLDS:
         if groups is not None:
-            _, own = next(iter(_integer_cv(n_splits, shuffle, seed, groups).split(rows[:, None], groups=groups)))
+            _, own = _group_folds(n_splits, shuffle, seed, groups, weight)[0]
             held = np.isin(rows, own)
         elif shuffle is False:
             held = rows >= n - n // 5
@@ -155,7 +179,9 @@ def _default_folds(n: int, shuffle: Any, seed: int, groups: Array | None) -> lis
         return []
     if shuffle is False:
         return _forward_folds(n)
-    return list(_integer_cv(n_splits, shuffle, seed, groups).split(rows[:, None], groups=groups))
+    if groups is not None:
+        return _group_folds(n_splits, shuffle, seed, groups, weight)
+    return list(_integer_cv(n_splits, shuffle, seed).split(rows[:, None]))
 
 
 def _thinned(rows: Array, most: int) -> Array:

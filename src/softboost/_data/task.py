@@ -248,15 +248,21 @@ class Task:
         many = self.bounded and fits and len(self.encoded) > MAX_DOUBLE_ROWS
         return np.dtype(np.float32) if many else self.encoded.dtype
 
-    def has_own_folds(self, model: Any) -> bool:
-        """Whether the user has said which row is in which fold, and not by an iterator, which can be read only once."""
-        return not (model.cv is None or isinstance(model.cv, (int, np.integer, Iterator)))
+    def merged_in_folds(self, model: Any, forward: bool) -> Task:
+        """The task with equal rows of a fold as one row, if the user has said which rows share a fold.
+
+        Groups stay in one fold. An iterator of splits is not followed, because it can be read only once.
+        """
+        by_default = model.cv is None or isinstance(model.cv, (int, np.integer))
+        if isinstance(model.cv, Iterator) or (by_default and self.groups is None):
+            return self
+        return self.merged(model.loss, () if by_default else self.folds(model).in_order(forward))
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""
         if self._folds is None:
             rows = self.X_rows, self.y_rows, self.kept
-            self._folds = Folds(model.cv, model.shuffle, *rows, self.seed, self.groups)
+            self._folds = Folds(model.cv, model.shuffle, *rows, self.seed, self.groups, self.weight)
         return self._folds
 
     def first_rows(self, most: int) -> tuple[Array, Array]:
@@ -282,7 +288,7 @@ class Task:
             )
         rows = np.arange(n)
         if self.groups is not None:
-            rows, n_held = self._by_groups(n_held)
+            rows, n_held = self._by_groups(model.validation_fraction)
         elif model.shuffle is not False:
             rows = np.random.default_rng(self.seed).permutation(n)
 
@@ -292,16 +298,18 @@ class Task:
 
         return part(np.sort(rows[: n - n_held])), part(np.sort(rows[n - n_held :]))
 
-    def _by_groups(self, n_held: int) -> tuple[Array, int]:
-        """Rows in the order of shuffled groups, and a number of last rows that are whole groups."""
+    def _by_groups(self, share: float) -> tuple[Array, int]:
+        """Rows in the order of shuffled groups, and a number of last rows: whole groups of this share of the weight."""
         assert self.groups is not None
         own = np.unique(self.groups[self.kept], return_inverse=True)[1]
         if own.max() == 0:
             raise ValueError("groups has a single group, which cannot be held out; leave out groups or pass eval_set")
         place = np.random.default_rng(self.seed).permutation(own.max() + 1)[own]
         rows = np.argsort(place, kind="stable")
-        begins = np.flatnonzero(np.diff(place[rows])) + 1  # of all groups but the first
-        return rows, len(rows) - int(begins[np.argmin(np.abs(len(rows) - begins - n_held))])
+        last = np.cumsum(np.bincount(place, self.weight)[:0:-1])  # weight of the last groups
+        n_held = np.cumsum(np.bincount(place)[:0:-1])
+        wanted = np.ceil(share * self.total_weight)
+        return rows, int(n_held[np.flatnonzero(np.abs(last - wanted) == np.abs(last - wanted).min())[-1]])
 
     def mean_loss(self, y: Array, raw: Array, weight: Array | None) -> float:
         """Mean loss in the units of y, from standardised y and raw predictions."""

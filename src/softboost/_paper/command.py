@@ -59,6 +59,8 @@ def run(
 ) -> Outcome:
     """Run experiments, skip existing results, and write tables, figures and the report.
 
+    The report also shows the tables and figures of parts that an earlier run left in the folder.
+
     Parameters
     ----------
     what : {"all", "table1", "table2", "orders", "figure1", "figure2", "overhead"}
@@ -93,6 +95,7 @@ def run(
     by_key = {record["key"]: record for record in Results(out).complete(units, n_jobs, quiet)}
     outcome.records = {name: [by_key[unit.key] for unit in part] for name, part in plan.items()}
     _write(what, outcome)
+    _keep_earlier(outcome)
     outcome.seconds = time.perf_counter() - start
     page.write(outcome)
     return outcome
@@ -155,6 +158,37 @@ def _write(what: str, outcome: Outcome) -> None:
                 outcome.figures[figure] = path
 
 
+def _keep_earlier(outcome: Outcome) -> None:
+    """Add the tables and figures that an earlier run, not a quick one, left in the folder."""
+    import pandas as pd  # noqa: PLC0415
+
+    from .page import is_quick  # noqa: PLC0415
+
+    report = outcome.out / "report.html"
+    if outcome.quick or not report.exists() or is_quick(report):
+        return
+    table2 = outcome.settings["table2"]
+    for name in ("table1", "table2", "table2_clean", "table2_orders", "published", "overhead"):
+        path = outcome.out / f"{name}.csv"
+        if name in outcome.tables or not path.exists():
+            continue
+        frame = pd.read_csv(path)
+        complete = set(table2["datasets"]) <= set(frame["dataset"]) if name in ("table2", "table2_clean") else True
+        if complete and ("model" not in frame or set(table2["models"]) <= set(frame["model"])):
+            outcome.tables[name] = frame
+            outcome.earlier.append(name)
+    for name in ("figure1", "figure2"):
+        path = outcome.out / f"{name}.png"
+        if name not in outcome.figures and path.exists():
+            outcome.figures[name] = path
+            outcome.earlier.append(name)
+    if outcome.earlier:
+        outcome.remarks.append(
+            f"From an earlier run in the same folder: {', '.join(outcome.earlier)}. The versions and the time at the "
+            "end of the page are those of the other parts."
+        )
+
+
 def run_from_args(args: argparse.Namespace) -> int:
     """Run with parsed options and return the exit status."""
     try:
@@ -165,10 +199,11 @@ def run_from_args(args: argparse.Namespace) -> int:
     for remark in outcome.remarks:
         print(f"note: {remark}", file=sys.stderr)
     for name in ("table1", "table2", "table2_clean", "table2_orders", "overhead"):
-        if name in outcome.tables:
+        if name in outcome.tables and name not in outcome.earlier:
             print(f"{name}\n{outcome.tables[name].to_string(index=False, float_format='{:.4g}'.format)}\n")
     for path in [*(args.out / f"{name}.csv" for name in outcome.tables), *outcome.figures.values()]:
-        print(path)
+        if path.stem not in outcome.earlier:
+            print(path)
     print(args.out / "report.html")
     return 0
 

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outcome:
-    """Data frames, figures and remarks of a run, for the report and the caller."""
+    """Data frames, figures and remarks of a run, for the report and the caller.
+
+    ``earlier`` names the tables and figures that an earlier run left in the folder.
+    """
 
     out: Path
     quick: bool
@@ -20,5 +23,6 @@ class Outcome:
     figures: dict[str, Path] = field(default_factory=dict)
     records: "dict[str, list[Record]]" = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    earlier: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     seconds: float = 0.0

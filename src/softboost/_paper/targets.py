@@ -40,26 +40,25 @@ def check_table2(
 ) -> list[Check]:
     """BSDT-Q against the published errors, BSDT and LightGBM; the default against all other models.
 
-    Targets of models that are not in the table are left out. With ``orders``, errors with shuffled columns, BSDT-Q must
-    be at or below the published error in both orders.
+    Targets of models that are not in the table are left out. With ``orders``, errors with shuffled columns, the
+    larger error of BSDT-Q in both orders is compared.
     """
     wide = frame.pivot(index="dataset", columns="model", values="mse").loc[list(settings["datasets"])]
-    checks = []
-    if "paper_mse" in frame and "bsdt_q" in wide:
+    checks, in_orders = [], ""
+    ours = wide.get("bsdt_q")
+    if ours is not None and orders is not None:
+        both = orders[orders["start"] == "identity"].set_index("dataset")[["given", "shuffled"]].max(axis=1)
+        ours = pd.concat([ours, both]).groupby(level=0, sort=False).max()
+        in_orders = ", with the columns as given and shuffled"
+    if ours is not None and "paper_mse" in frame:
         paper = frame[frame["model"] == "bsdt_q"].set_index("dataset")["paper_mse"]
-        ours, title = wide["bsdt_q"], f"{where}: BSDT-Q at or below the paper's"
-        if orders is not None:
-            both = orders[orders["start"] == "identity"].set_index("dataset")[["given", "shuffled"]].max(axis=1)
-            ours = pd.concat([ours, both]).groupby(level=0, sort=False).max()
-            title += ", with the columns as given and shuffled"
+        title = f"{where}: BSDT-Q at or below the paper's{in_orders}"
         # the paper prints four decimals
         checks.append(_by_row(title, ours, paper, lambda a, b: a <= b, ours.round(4)))
     for other in ("bsdt", "lightgbm"):
-        if other in wide and "bsdt_q" in wide:
-            label = settings["models"][other]["label"]
-            checks.append(
-                _by_row(f"{where}: BSDT-Q below our {label}", wide["bsdt_q"], wide[other], lambda a, b: a < b)
-            )
+        if other in wide and ours is not None:
+            title = f"{where}: BSDT-Q below our {settings['models'][other]['label']}{in_orders}"
+            checks.append(_by_row(title, ours, wide[other], lambda a, b: a < b))
     if "softboost" in wide and wide.shape[1] > 1:
         within = settings["targets"]["within"]
         best = wide.drop(columns="softboost").min(axis=1)

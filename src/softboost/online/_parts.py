@@ -93,6 +93,8 @@ def _parts(name: Any, value: Any) -> dict[Slot, float]:
         raise ValueError(
             f"x[{name!r}]={value!r} is neither a number, a string, a date nor None; convert or remove it"
         ) from None
+    except OverflowError:
+        number = math.inf
     if math.isinf(number):
         raise ValueError(f"x[{name!r}] is infinite; replace it by a finite number, or by None if it is missing")
     return {} if math.isnan(number) else {(name, None): min(max(number, -LARGEST), LARGEST)}

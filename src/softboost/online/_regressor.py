@@ -223,7 +223,11 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
 
     @property
     def _y_scale(self) -> float:
-        return float(self._target.scale[0]) or 1.0
+        """Unit of the target: its standard deviation; its level as long as all targets are equal."""
+        if self._target.scale[0] > 0:
+            return float(self._target.scale[0])
+        level = abs(float(self._target.mean[0]))
+        return level if level > 1.0 / LARGEST else 1.0
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -358,9 +362,13 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         ratio, offset = self._units.adopt()
         self._trees.convert(self._Q, ratio, offset)
         self._Q = self._Q * ratio / ratio[:, None]
+        had_units = self._target.scale[0] > 0
         y_ratio, _ = self._target.adopt()
         self._experts.rescale(1.0 / float(y_ratio[0]))
         self._errors.most /= float(y_ratio[0])
+        if not had_units:  # errors relative to the level count as if they were relative to the standard deviation
+            self._experts.levels[:] = 0.0
+            self._errors.most = np.minimum(self._errors.most, self._experts.LARGEST_ERROR)
         rows, places, full = self._rows, self._rows.places(), self._models[-1]
         rows.Z[places], *_, rows.basis[places] = self._see(self._units.standardised(rows.X[places]))
         truth, weight = self._truth(places), rows.weight[places]
@@ -495,6 +503,8 @@ def _target_of(y: Any) -> float:
         number = float(y)
     except (TypeError, ValueError):
         raise ValueError(f"y={y!r:.80} is not a number; skip such rows") from None
+    except OverflowError:
+        number = math.inf
     if not abs(number) < LARGEST:
         raise ValueError(f"y={number!r} is not a finite number below {LARGEST:g}; skip such rows")
     return number

@@ -549,7 +549,7 @@ def cnn(
     dropout: float = 0.0,
     **params: Any,
 ) -> TorchTransform:
-    """A transform by causal convolutions on a window of lags; its output uses their mean and last step.
+    """A transform by causal convolutions on a window of lags; its output uses their mean, last step and maximum.
 
     Parameters
     ----------

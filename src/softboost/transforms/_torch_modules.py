@@ -14,6 +14,7 @@ from ._torch_recurrence import Recurrence
 
 __all__ = ["NETWORKS", "Cnn", "Mlp", "Network", "Recurrent", "standardise_output", "zero_output"]
 
+MAXIMUM_SCALE = 0.25  # brings the maximum over a window to the scale of the mean, so that Adam learns both
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 
 
@@ -112,8 +113,8 @@ class Cnn(Network):
                 _activation(self.activation),
             ]
             width = self.n_channels
-        body = nn.Sequential(*layers, _MeanAndLast(), nn.Dropout(self.dropout))
-        return _Headed(body, 2 * width, self.n_components)
+        body = nn.Sequential(*layers, _Pooled(), nn.Dropout(self.dropout))
+        return _Headed(body, 3 * width, self.n_components)
 
 
 class _Headed(nn.Module):
@@ -134,9 +135,12 @@ class _ChannelsFirst(nn.Module):
         return x.transpose(1, 2)
 
 
-class _MeanAndLast(nn.Module):
+class _Pooled(nn.Module):
+    """Mean, last step, and distance of the maximum from the mean, which shows whether a shape occurs anywhere."""
+
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([x.mean(dim=2), x[:, :, -1]], dim=1)
+        mean = x.mean(dim=2)
+        return torch.cat([mean, x[:, :, -1], MAXIMUM_SCALE * (x.amax(dim=2) - mean)], dim=1)
 
 
 def _activation(name: str) -> nn.Module:
