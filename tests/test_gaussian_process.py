@@ -223,6 +223,24 @@ class TestAnisotropic:
         prior = 0.03 * ((at[:3] - np.log(1 / 3)) ** 2).sum()
         assert_allclose(value, likelihood + prior, rtol=1e-10)
 
+    @pytest.mark.parametrize("n_outputs", [1, 2])
+    def test_search_is_the_same_for_a_weight_and_for_equal_rows(self, n_outputs):
+        """Equal rows have equal targets, so the noise of the process tends to zero, where rounding is amplified."""
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(6, 60)), rng.normal(size=(n_outputs, 60))
+            weight = np.where(np.arange(60) % 3 == 0, 3, 1)
+            rows = np.repeat(np.arange(60), weight)
+            data = TrainingData(X, weight.astype(float)), TrainingData(X[:, rows].copy(), None)
+            one, two = (
+                AnisotropicProcess().fit(d, t, None, None, None)
+                for d, t in zip(data, (y, y[:, rows].copy()), strict=True)
+            )
+            assert_allclose(one.tree.scale, two.tree.scale, rtol=1e-9)
+            assert_allclose(one.output[:, rows], two.output, atol=1e-9)
+            at = 3 * rng.normal(size=(6, 40))
+            assert_allclose(one.tree.output(at), two.tree.output(at), atol=1e-9)
+
     def test_finds_the_columns_that_matter(self):
         X, y = self.rows(n_columns=8)
         at, truth = self.rows(200, 1, n_columns=8)
