@@ -116,6 +116,13 @@ class TestDefault:
         model, _, _ = chosen()
         assert model.score(*cells(500, 5)) > 0.55
 
+    def test_more_trees_on_few_rows(self):
+        def n_trees(n_rows):
+            return next(c.recipe.learner.n_trees for c in competing(n_rows, n_rows) if c.name == NAME)
+
+        sizes = [20, 100, 200, 300, 1000, MAX_FOREST_ROWS]
+        assert [n_trees(n) for n in sizes] == [128, 128, 64, 42, 32, 32]
+
     def test_competes_in_tables_with_squared_error_and_free_parameters(self):
         def names(n_rows):
             return [c.name for c in competing(n_rows, n_rows)]

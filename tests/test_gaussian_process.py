@@ -140,6 +140,32 @@ class TestQuadratic:
         two = fit(X[rows].T.copy(), y[rows][None], **QUADRATIC)
         assert_allclose(one.output[:, rows], two.output, atol=1e-8)
 
+    @pytest.mark.parametrize("noise", [0.03, 0.3])
+    def test_error_beyond_the_range_stays_below_the_spread_of_the_target(self, noise):
+        """Noise on a bounded function must not become a large coefficient of a square far from the rows."""
+        rng = np.random.default_rng(1)
+        X = rng.uniform(-1, 1, size=(2, 60))
+        y = np.tanh(2 * X[:1]) + noise * rng.normal(size=(1, 60))
+        function = fit(X, y, **QUADRATIC).tree
+        edge, far, farther = (np.array([[x, -x], [x, x]]) for x in (1.0, 10.0, 100.0))
+        assert_array_equal(function.output(far), function.output(farther))
+        assert np.all(np.abs(function.seen(X)) < function.limit[:, None])
+        assert np.abs(function.output(far) - np.tanh(2 * far[:1])).max() < 4 * y.std()
+        assert np.abs(function.output(edge) - np.tanh(2 * edge[:1])).max() < y.std()
+
+    def test_more_noise_ends_columns_nearer_and_none_never(self):
+        X = np.random.default_rng(1).uniform(-1, 1, size=(2, 60))
+        e = np.random.default_rng(2).normal(size=60)
+        widths = []
+        for noise in (0.0, 0.05, 0.3, 3.0):
+            settings = QUADRATIC | {"noises": tuple(np.logspace(-10, 2, 13))}
+            function = fit(X, (X[0] * X[1] + noise * e)[None], **settings).tree
+            most = np.abs(function.seen(X)).max(axis=1)
+            widths.append(((function.limit - most) / np.ptp(function.seen(X), axis=1)).max())
+        assert widths[0] > 10
+        assert np.all(np.diff(widths) < 0)
+        assert 0 <= widths[-1] < 0.1
+
     def test_default_finds_a_product_and_saves_it(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(110, 5))
@@ -196,6 +222,24 @@ class TestAnisotropic:
         likelihood += n_outputs * np.linalg.slogdet(C)[1]
         prior = 0.03 * ((at[:3] - np.log(1 / 3)) ** 2).sum()
         assert_allclose(value, likelihood + prior, rtol=1e-10)
+
+    @pytest.mark.parametrize("n_outputs", [1, 2])
+    def test_search_is_the_same_for_a_weight_and_for_equal_rows(self, n_outputs):
+        """Equal rows have equal targets, so the noise of the process tends to zero, where rounding is amplified."""
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(6, 60)), rng.normal(size=(n_outputs, 60))
+            weight = np.where(np.arange(60) % 3 == 0, 3, 1)
+            rows = np.repeat(np.arange(60), weight)
+            data = TrainingData(X, weight.astype(float)), TrainingData(X[:, rows].copy(), None)
+            one, two = (
+                AnisotropicProcess().fit(d, t, None, None, None)
+                for d, t in zip(data, (y, y[:, rows].copy()), strict=True)
+            )
+            assert_allclose(one.tree.scale, two.tree.scale, rtol=1e-9)
+            assert_allclose(one.output[:, rows], two.output, atol=1e-9)
+            at = 3 * rng.normal(size=(6, 40))
+            assert_allclose(one.tree.output(at), two.tree.output(at), atol=1e-9)
 
     def test_finds_the_columns_that_matter(self):
         X, y = self.rows(n_columns=8)

@@ -79,6 +79,25 @@ def test_the_largest_numbers_overflow_nowhere(clean, cells):
     assert of_table(*spoilt(cells, 1e300)) > clean[of_table] - MOST_LOST
 
 
+@pytest.mark.parametrize(
+    ("place", "column", "value"), [(39, "y", 100.0), (39, "y", -1e9), (5, "y", 30.0), (171, 0, -1e12)]
+)
+def test_a_moved_cell_is_no_outlier_of_the_final_model(place, column, value):
+    """A target near the range of the others may be many standard deviations of the noise from an exact model."""
+    rng = np.random.default_rng([1, 11])
+    own_X = rng.normal(size=(300, 5))
+    own_y = own_X[:, 0] + np.sin(2 * own_X[:, 1]) + 0.05 * rng.normal(size=300)
+    at = rng.normal(size=(500, 5))
+    wild_X, wild_y = own_X.copy(), own_y.copy()
+    if column == "y":
+        wild_y[place] = value
+    else:
+        wild_X[place, column] = value
+    truth = at[:, 0] + np.sin(2 * at[:, 1])
+    error = np.mean((SoftBoostRegressor().fit(wild_X, wild_y).predict(at) - truth) ** 2)
+    assert error < 0.008 * truth.var()
+
+
 def test_outliers_that_other_columns_explain_are_kept():
     own = np.random.default_rng(0).normal(size=(100, 5))
     own[3, :2] = 3.4  # not far from the other values, unlike the product

@@ -397,8 +397,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         progress = Progress(bool(self.verbose), None, "softboost", keep=True)
         try:
             members, choice, validated = choose(
-                X, y, weight, task.train_loss, given.candidates, folds, task.units, kind, true_y=true_y,
-                fixed_rounds=given.fixed_rounds, seed=task.seed, n_threads=task.n_threads, progress=progress.step,
+                X, y, weight, task.train_loss, given.candidates, folds, task.units, kind,
+                true_y=true_y, suspect=task.moved, fixed_rounds=given.fixed_rounds,
+                seed=task.seed, n_threads=task.n_threads, progress=progress.step,
             )  # fmt: skip
             progress.step(choice.describe())
         except KeyboardInterrupt:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from softboost import _kernels
+from softboost._data.repeated import distinct_rows
 from softboost.transforms import Transform
 
 from .gaussian_process import COVARIANCES, KernelFunction
@@ -109,7 +110,10 @@ class AnisotropicProcess:
     ) -> Fitted:
         """Fit the process to the target (n_outputs, n_samples), with the same lengths for all outputs."""
         X, weight = data.X.astype(np.float64), np.ones(data.X.shape[1]) if data.weight is None else data.weight
-        weight, y = weight.astype(np.float64), target.astype(np.float64)
+        first, number = distinct_rows(X, target)  # the search amplifies the rounding of equal rows
+        is_weighted = data.weight is not None or len(first) < len(number)
+        X, y = (np.ascontiguousarray(rows[:, first], dtype=np.float64) for rows in (X, target))
+        weight = np.bincount(number, weight)
         share = weight / weight.sum()
         centre = (X * share).sum(axis=1)
         spread = np.sqrt(((X - centre[:, None]) ** 2 * share).sum(axis=1))
@@ -118,9 +122,10 @@ class AnisotropicProcess:
         function = replace(function, centres=function.seen(X))
         view = _View.of(y, share, np.array(self.zero) if self.zero else None)
         chosen = _searched(weight, self.most_rows)
-        own = None if data.weight is None or weight.sum() > self.most_rows else weight
+        own = weight if is_weighted and weight.sum() <= self.most_rows else None
         parameters = self._search(function.centres[:, chosen], view.t[:, chosen], own)
-        return _fitted(function, parameters, view, y, weight, data)
+        function, output = _fitted(function, parameters, view, y, weight, data.n_threads)
+        return Fitted(function, None, output[:, number].astype(data.X.dtype))  # type: ignore[arg-type]
 
     def _search(self, rows: Array, t: Array, weight: Array | None) -> Array:
         """The logarithms of the squared inverse lengths and of the noise."""
@@ -212,34 +217,34 @@ def _cholesky(matrix: Array) -> Array:
 
 
 def _fitted(
-    function: KernelFunction, parameters: Array, view: _View, y: Array, weight: Array, data: TrainingData
-) -> Fitted:
-    """The posterior mean on all rows; with many rows, as a sum over some of them."""
+    function: KernelFunction, parameters: Array, view: _View, y: Array, weight: Array, n_threads: int
+) -> tuple[KernelFunction, Array]:
+    """The posterior mean and its values on the rows; with many rows, as a sum over some of them."""
     factors, noise = np.sqrt(np.exp(parameters[:-1])), np.exp(parameters[-1:])
     rows = function.centres * factors[:, None]
     pairs, shape = COVARIANCES[COVARIANCE]
     if max(weight.sum(), rows.shape[1]) <= MOST_EXACT_ROWS:
-        centres, K, root = rows, shape(pairs(rows, rows, data.n_threads)), np.sqrt(weight)
+        centres, K, root = rows, shape(pairs(rows, rows, n_threads)), np.sqrt(weight)
         solved, _ = _kernels.ridge_path(root[:, None] * K * root, view.t * root, noise)
         coefficients = solved[0] * root
     else:  # ridge regression on functions that are independent and of variance one under the process at the centres
         centres = np.ascontiguousarray(np.unique(rows[:, _searched(weight, N_CENTRES)], axis=1))
-        K, own = (shape(pairs(centres, others, data.n_threads)) for others in (rows, centres))
+        K, own = (shape(pairs(centres, others, n_threads)) for others in (rows, centres))
         own.flat[:: len(own) + 1] += JITTER
         factor = _cholesky(own)
         basis = np.empty_like(K)
         for j in range(len(K)):
             known = factor[j : j + 1, :j].copy()
-            below = _kernels.linear_outputs(known, np.zeros(1), basis[:j], data.n_threads)[0] if j else 0.0
+            below = _kernels.linear_outputs(known, np.zeros(1), basis[:j], n_threads)[0] if j else 0.0
             basis[j] = (K[j] - below) / factor[j, j]
-        _, _, gram, cross = _kernels.moments(basis, view.t, weight, data.n_threads, centred=False)
+        _, _, gram, cross = _kernels.moments(basis, view.t, weight, n_threads, centred=False)
         solved, _ = _kernels.ridge_path(gram, cross, noise)
         coefficients = solved[0].copy()
         for j in reversed(range(len(factor))):
             above = (coefficients[:, j + 1 :] * factor[j + 1 :, j]).sum(axis=1)
             coefficients[:, j] = (coefficients[:, j] - above) / factor[j, j]
     coefficients = coefficients * view.spread[:, None]
-    output = _kernels.linear_outputs(coefficients, view.mean, K, data.n_threads)
+    output = _kernels.linear_outputs(coefficients, view.mean, K, n_threads)
     intercept = view.mean
     if view.zero is not None:
         output = np.exp(output)
@@ -250,4 +255,4 @@ def _fitted(
         function.centre, function.scale * factors, function.limit * factors, centres, coefficients, COVARIANCE,
         intercept, view.zero,
     )  # fmt: skip
-    return Fitted(function, None, output.astype(data.X.dtype))  # type: ignore[arg-type]
+    return function, output

@@ -5,7 +5,9 @@ functions about the training rows. It is smooth and tends to zero away from the 
 the variance of the noise are those with the largest marginal likelihood on a small grid; one tridiagonal form of the
 covariance matrix serves all variances of the noise. A row of weight w has the noise of a mean of w rows.
 
-With a quadratic covariance the process is ridge regression on the columns, their squares and their products.
+With a quadratic covariance the process is ridge regression on the columns, their squares and their products. Such a
+function does not tend to zero away from the rows, so its columns are clipped near their range: the more noise, the
+nearer.
 """
 
 from __future__ import annotations
@@ -118,6 +120,21 @@ COVARIANCES: dict[str, tuple[Callable[[Array, Array, int], Array], Callable[[Arr
 }
 
 
+def quadratic_reach(noise: float) -> float:
+    """How far beyond its range a column of a quadratic function is followed, in widths of the range.
+
+    A quadratic function that is wrong by e on [-1, 1] may be wrong by e T(x) at x, with the Chebyshev polynomial
+    T(x) = 2 x^2 - 1. If e is the root of the share of ``noise`` in the variance of the target, the error reaches the
+    standard deviation of the target at T(x) = 1 / e, where the column ends.
+    """
+    x = np.sqrt((1.0 + 1.0 / np.sqrt(np.clip(noise, 1e-30, 1.0))) / 2.0)
+    return float(x - 1.0) / 2.0
+
+
+# covariances of functions that do not tend to zero away from the rows: the reach of a column for a share of noise
+REACHES: dict[str, Callable[[float], float]] = {"quadratic": quadratic_reach}
+
+
 @dataclass(frozen=True)
 class GaussianProcess:
     """Weak learner: the posterior mean of a Gaussian process.
@@ -133,7 +150,7 @@ class GaussianProcess:
     scales : tuple of float
         Factors of the standardised columns; empty: all are one.
     covariance : str
-        Name of the covariance function.
+        Name of the covariance function; those in ``REACHES`` also clip columns near their range.
     """
 
     lengths: tuple[float, ...] = (0.5, 1.0, 2.0)
@@ -168,7 +185,7 @@ class GaussianProcess:
         pair = pairs(rows, rows, data.n_threads) / size
         root, noises = None if data.weight is None else np.sqrt(weight), np.array(self.noises)
         scaled = target if root is None else target * root
-        best, best_value = (1.0, pair, target), np.inf
+        best, best_value, noise = (1.0, pair, target), np.inf, 0.0
         for length in self.lengths:
             K = shape(pair / length**2)
             covariance = K if root is None else root[:, None] * K * root
@@ -178,11 +195,18 @@ class GaussianProcess:
             logs = log_determinants + (total - len(weight)) * np.log(noises)
             value = (total * np.log(np.maximum(quadratic, 1e-300)) + logs[:, None]).sum(axis=1)
             if value.min() < best_value:
-                best_value, best = value.min(), (length, K, solved[int(np.argmin(value))])
+                chosen = int(np.argmin(value))
+                best_value, best = value.min(), (length, K, solved[chosen])
+                noise = float(noises[chosen] * quadratic[chosen].sum())
         length, K, coefficients = best
         coefficients = coefficients.copy() if root is None else coefficients * root
         unit = 1.0 / (length * np.sqrt(size))
-        limit = function.limit * unit
+        limit = function.limit
+        if self.covariance in REACHES:
+            variance = float(((scaled**2).sum(axis=1) / total).sum())
+            reach = REACHES[self.covariance](noise / variance if variance > 0 else 1.0)
+            limit = np.minimum(limit, np.abs(rows).max(axis=1) + reach * np.ptp(rows, axis=1))
+        limit = limit * unit
         function = KernelFunction(centre, scale * unit, limit, rows * unit, coefficients, self.covariance)
         output = _kernels.linear_outputs(coefficients, np.zeros(len(target)), K, data.n_threads)
         return Fitted(function, None, output.astype(data.X.dtype))  # type: ignore[arg-type]

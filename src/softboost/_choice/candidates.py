@@ -38,6 +38,7 @@ __all__ = [
     "TWO_INDICES",
     "Candidate",
     "Rounds",
+    "Trees",
     "about",
     "competing",
 ]
@@ -72,6 +73,18 @@ class Rounds:
 
 
 @dataclass(frozen=True)
+class Trees:
+    """Number of trees of a forest, ``enough / n`` within limits; on few rows a mean of more trees is affordable."""
+
+    enough: float
+    least: int
+    most: int
+
+    def __call__(self, n_samples: float) -> int:
+        return int(np.clip(self.enough / n_samples + 1e-9, self.least, self.most))
+
+
+@dataclass(frozen=True)
 class Candidate:
     """One row of the table.
 
@@ -91,6 +104,8 @@ class Candidate:
         Whether it applies to rows of a kind.
     rounds : Rounds or None
         Number of rounds of a boosted candidate; None uses that of its recipe.
+    trees : Trees or None
+        Number of trees of a forest; None uses that of its learner.
     most_rows : float
         Number of rows up to which it competes.
     raced : bool
@@ -108,6 +123,7 @@ class Candidate:
     columns: Columns = ALL_COLUMNS
     when: Callable[[RowsKind], bool] = always
     rounds: Rounds | None = None
+    trees: Trees | None = None
     most_rows: float = float("inf")
     raced: bool = False
     of_changes: bool = False
@@ -139,6 +155,15 @@ class Candidate:
     def with_recipe(self, **changes: Any) -> Candidate:
         """The candidate with a changed recipe."""
         return replace(self, fit=replace(self.recipe, **changes))
+
+    def sized(self, n_samples: float) -> Candidate:
+        """The candidate with the numbers of rounds and trees for a data set of this size."""
+        changes: dict[str, Any] = {}
+        if self.rounds:
+            changes["n_estimators"] = self.rounds(n_samples)
+        if self.trees:
+            changes["learner"] = replace(self.recipe.learner, n_trees=self.trees(n_samples))  # type: ignore[type-var]
+        return self.with_recipe(**changes) if changes else self
 
 
 # -- when a candidate applies ------------------------------------------------------------------------------------------
@@ -341,6 +366,7 @@ CANDIDATES = (
         "mean of deep trees with random thresholds",
         Recipe("", ExtraTrees(), None, 1, 1.0),
         Screened(12, 6, ranked=True),
+        trees=Trees(12_800, 32, 128),
         when=tables,
         most_rows=MAX_FOREST_ROWS,
         raced=True,
@@ -367,13 +393,13 @@ CANDIDATES = (
 
 
 def competing(total_weight: float, n_rows: int = 0) -> list[Candidate]:
-    """The candidates for a data set of this size, with their numbers of rounds.
+    """The candidates for a data set of this size, with their numbers of rounds and trees.
 
     The sum of the weights determines the size. Small weights may make it less than the number of rows, which limits
     candidates of many operations.
     """
     return [
-        candidate.with_recipe(n_estimators=candidate.rounds(total_weight)) if candidate.rounds else candidate
+        candidate.sized(total_weight)
         for candidate in CANDIDATES
         if candidate.columns.suits_size(total_weight) and max(total_weight, n_rows) <= candidate.most_rows
     ]

@@ -43,6 +43,7 @@ __all__ = ["Choice", "choose"]
 Array = NDArray[Any]
 MAX_PASSES = 3  # over the residuals, each of which may show outliers that larger ones have hidden
 BOUNDED = (AbsoluteError, Huber, LogCosh, Quantile)  # losses of bounded gradient: how far an outlier is hardly matters
+HARMFUL = 0.75  # ratio of the losses of other rows that a suspect row must reach if it is moved closer
 EXPLAINED = 1 / 3  # share of the distance of an outlier that must be predicted to keep its value
 EVENNESS = 5.0  # of the weights in tables; in units of validation rows
 LEAST_GAIN = 0.005  # relative gain of the loss below which the view stays as it is
@@ -97,6 +98,7 @@ def choose(
     kind: RowsKind,
     *,
     true_y: Array | None = None,
+    suspect: Array | None = None,
     fixed_rounds: bool = False,
     seed: int = 0,
     n_threads: int = 1,
@@ -104,8 +106,8 @@ def choose(
 ) -> tuple[list[Member], Choice, Validated]:
     """Judge all candidates that apply to rows of this kind, combine them, and fit those that count on all rows.
 
-    ``true_y`` are the targets before outliers were moved. Also returns the cross-validated predictions of the
-    combination.
+    ``true_y`` are the targets before outliers were moved; cells of columns were moved in the rows that are ``suspect``.
+    Also returns the cross-validated predictions of the combination.
     """
 
     def judge_of(kind: RowsKind, forward: bool, candidates: Sequence[Candidate], y: Array = y) -> Judge:
@@ -139,6 +141,13 @@ def choose(
             kept = (restored == true_y)[:, judge.rows]
             if combined_loss(rival, restored, kept) < combined_loss(judge, restored, kept):
                 judge, y = rival, restored
+        suspect = np.any(y != true_y, axis=0) | (np.zeros(y.shape[1], dtype=bool) if suspect is None else suspect)
+        calmer = np.where(suspect, _tamed(judge, y, _combined(judge)), y) if suspect.any() else y
+        if np.any(calmer != y):
+            rival = judge_of(kind, kind.forward, candidates, calmer)
+            kept = (calmer == y)[:, judge.rows]
+            if combined_loss(rival, y, kept) < HARMFUL * combined_loss(judge, y, kept):
+                judge, y = rival, calmer
     judged = judge.all()
     weights = _weights(judge)
     fit = Fit(TrainingRows(X, y, weight, units, loss, n_threads, kind), judge.candidates, seed)
@@ -193,20 +202,21 @@ def combined_loss(judge: Judge, y: Array | None = None, kept: Array | None = Non
     return float(np.average(loss.mean(axis=0), weights=judge.weight))
 
 
-def _tamed(judge: Judge, y: Array) -> Array:
+def _tamed(judge: Judge, y: Array, prediction: Array | None = None) -> Array:
     """y with outliers moved closer, or y itself if there are none.
 
-    Outliers are cross-validated residuals of the best linear candidate that stand apart.
+    Outliers are cross-validated residuals that stand apart: of the best linear candidate, or of a ``prediction``.
     """
-    best = min(judge.linear, key=lambda one: one.mean_loss(judge.weight))
-    residual = (judge.y - best.prediction).T
+    if prediction is None:
+        prediction = min(judge.linear, key=lambda one: one.mean_loss(judge.weight)).prediction
+    residual = (judge.y - prediction).T
     clipped = tails_of(residual, judge.weight, reach=TARGET_REACH).clipped(residual)
     if clipped is residual:
         return y
     y = y.copy()
     moved = (clipped != residual).T
     for o in range(len(y)):
-        y[o, judge.rows[moved[o]]] = (best.prediction + clipped.T)[o, moved[o]]
+        y[o, judge.rows[moved[o]]] = (prediction + clipped.T)[o, moved[o]]
     return y
 
 

@@ -75,6 +75,7 @@ class Task:
         self.eval_rows: tuple[Array, Array] | None = None
         self.groups: Array | None = None
         self._standardised: Rows | None = None
+        self.moved: Array | None = None  # rows of which cells of columns have been moved, if any
         self._folds: Folds | None = None
 
     @classmethod
@@ -187,7 +188,10 @@ class Task:
             task.encoded = task.columns.recoded(self.encoded, self.columns)
             if self.eval_rows is not None:
                 task.eval_rows = task.columns.recoded(self.eval_rows[0], self.columns), self.eval_rows[1]
-        task.encoded = tails.clipped(task.encoded)
+        recoded = task.encoded
+        task.encoded = tails.clipped(recoded)
+        if tails.low:
+            task.moved = np.any((task.encoded != recoded) & ~np.isnan(recoded), axis=1)
         task._learn_units()
         return task
 
