@@ -46,6 +46,7 @@ from ._model.fitted import FittedModel
 from ._model.intervals import Validated
 from ._model.member import Member
 from ._model.partial_fit import CORRECTION, Recent
+from ._runtime.blas import one_blas_thread
 from ._runtime.progress import Progress
 from .losses import Loss, SquaredError, make_loss
 from .transforms import make_transform
@@ -375,6 +376,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         # the bounds include rows that are no longer stored
         return replace(fitted, raw_bounds=joint_bounds(rows, anchor, fitted.raw_bounds, before.raw_bounds))
 
+    @one_blas_thread
     def _fit_task(self, task: Task, previous: FittedModel | None, *, codes: bool = False) -> FittedModel:
         """Fit the parameters of the estimator; with ``codes``, the encoding of the columns may change."""
         given = given_candidates(self, task)
