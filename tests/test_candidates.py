@@ -23,7 +23,7 @@ from softboost.forecast._correction import (
     fit_correction,
     row_weights,
 )
-from softboost.forecast._evidence import Judged, climb
+from softboost.forecast._evidence import MOST, Judged, climb
 from softboost.forecast._origins import Origins
 from softboost.forecast._smoothing import Smoothing
 from test_combination import frame, walks
@@ -68,7 +68,7 @@ def test_a_new_kind_of_correction_is_one_row(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_candidate_that_needs_more_series_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = []
-    rows = [replace(row, judge=lambda member, trial: judged.append(member)) for row in candidates.CANDIDATES]
+    rows = [replace(row, judge=lambda members, trial: judged.extend(members)) for row in candidates.CANDIDATES]
     monkeypatch.setattr(candidates, "CANDIDATES", tuple(rows))
     Forecaster("MS", h=3).fit(walks(1, 40))
     assert judged == ["linear", "trees", "networks", "local", "last value"]
@@ -104,7 +104,7 @@ def test_where_a_member_gives_no_forecast_the_mixture_stays() -> None:
     second[1] = np.nan
     judged = Judged(np.ones((2, 1, 3)), np.ones((2, 1)), 1)
     ladder = _judging.Ladder(judged, ["smoothing"], [first], np.ones(1))
-    ladder.join("local", second, 0.25)
+    ladder.join({"local": second}, 0.25)
     assert_allclose(ladder.weights, [0.75, 0.25])
     assert_allclose(ladder.current[:, 0, 0], [5.0, 4.0])
 
@@ -145,6 +145,26 @@ def test_the_last_value_joins_on_random_walks_only(tmp_path: Path) -> None:
     assert Forecaster("MS", h=3, candidates=["smoothing"]).fit(walks(20, 60)).fitted_.members == ("smoothing",)
 
 
+def test_kinds_that_help_join_with_equal_weights_and_the_others_do_not() -> None:
+    """The second kind is better than the first one by far, and the third one doubles the errors of the bank."""
+    rng = np.random.default_rng(0)
+    actual, noise = rng.normal(size=(40, 4, 3)), rng.normal(size=(3, 40, 4, 3))
+    judged = Judged(actual, np.ones((40, 4)), 1)
+    bank, first, second = (actual + size * e for size, e in zip([3.0, 2.0, 1.0], noise, strict=True))
+    third = 2 * bank - actual
+    trial = _judging.Trial(
+        None, None, None, _judging.Ladder(judged, ["smoothing"], [bank], np.ones(1)), _judging.Judges(None)
+    )  # type: ignore[arg-type]
+    assert trial.admit({"first": first, "second": second, "third": third}) == ("first", "second")
+    share = climb(judged, bank, (first + second) / 2)
+    assert 0.3 < share <= MOST
+    assert trial.judges.shares == {("first", "second"): share}
+    assert_allclose(trial.ladder.weights, [1 - share, share / 2, share / 2], rtol=1e-12)
+    assert_allclose(trial.ladder.current, (1 - share) * bank + share * (first + second) / 2, rtol=1e-12)
+    assert trial.admit({"third": third}) == ()
+    assert trial.ladder.members == ["smoothing", "first", "second"]
+
+
 def test_the_last_value_does_not_join_far_from_random_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of the other sign would reduce those of the mixture, but are three times as large."""
     size = np.random.default_rng(0).uniform(0.5, 1.5, size=(20, 4, 3))
@@ -154,7 +174,7 @@ def test_the_last_value_does_not_join_far_from_random_walks(monkeypatch: pytest.
         ladder = _judging.Ladder(judged, ["smoothing"], [size], np.ones(1))
         origins = SimpleNamespace(last_value=lambda: -3 * size)
         trial = _judging.Trial(None, None, origins, ladder, _judging.Judges(None))  # type: ignore[arg-type]
-        _judging.judge_last_value("last value", trial)
+        _judging.judge_last_value(["last value"], trial)
         return ladder.members
 
     assert members() == ["smoothing"]

@@ -29,9 +29,10 @@ class Candidate:
     about : str
         Explanation in one line.
     judge : callable
-        Judges a member at past origins and lets it join: ``(member, trial) -> None``.
+        Judges the members at past origins and lets them join: ``(members, trial) -> None``.
     kinds : collection of str
-        Kinds of the candidate, each of which is a member with a weight of its own. Empty: the candidate is the member.
+        Kinds of the candidate, each of which is a member; those that help join with equal weights. Empty: the candidate
+        is the member.
     least_series : int
         Minimum number of series.
     reads_bank : bool
@@ -42,7 +43,7 @@ class Candidate:
 
     name: str
     about: str
-    judge: Callable[[str, Trial], None]
+    judge: Callable[[Collection[str], Trial], None]
     kinds: Collection[str] = ()
     least_series: int = 1
     reads_bank: bool = False

@@ -256,9 +256,8 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     # the last value of the smoothing row comes last: it competes with all that the others have reached
     for row in sorted(rows_of(plan.candidates), key=lambda row: row.name == BANK):
         if panel.n_series >= row.least_series:
-            for member in row.judged:
-                progress(f"judging {label(member)}")
-                row.judge(member, trial)
+            progress(f"judging {', '.join(map(label, row.judged))}")
+            row.judge(row.judged, trial)
     corrections: dict[str, Correction] = {}
     for kind in trial.judges.corrections:
         progress(f"fitting {label(kind)}")
@@ -297,20 +296,22 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
     origins = _origins(plan, panel, judges.judging)
     ladder = bank_alone(origins, BANK)
     regressions = {}
-    for member, share in judges.shares.items():
-        if member in judges.corrections:
-            forecast = origins.corrected(judges.corrections[member])
-        elif member == LAST:
-            forecast = origins.last_value()
-        else:
-            nobody = np.full(panel.n_series, -1)
-            before = panel.cut(origins.judged_back[:, -1])
-            everyone = judges.pooled[member].grow(before, nobody) if member in judges.pooled else None
-            final = combination.regressions[member].grow(panel, nobody) if everyone is not None else None
-            forecast, regressions[member] = forecast_everyone(
-                member, judges.transforms[member], plan, panel, origins, everyone, final
-            )
-        ladder.join(member, forecast, share)
+    for members, share in judges.shares.items():
+        forecasts = {}
+        for member in members:
+            if member in judges.corrections:
+                forecasts[member] = origins.corrected(judges.corrections[member])
+            elif member == LAST:
+                forecasts[member] = origins.last_value()
+            else:
+                nobody = np.full(panel.n_series, -1)
+                before = panel.cut(origins.judged_back[:, -1])
+                everyone = judges.pooled[member].grow(before, nobody) if member in judges.pooled else None
+                final = combination.regressions[member].grow(panel, nobody) if everyone is not None else None
+                forecasts[member], regressions[member] = forecast_everyone(
+                    member, judges.transforms[member], plan, panel, origins, everyone, final
+                )
+        ladder.join(forecasts, share)
     own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
     return replace(combination, regressions=regressions, weights=own)
 

@@ -15,10 +15,10 @@ from scipy import stats
 
 from ._panel import Array
 
-__all__ = ["Judged", "climb", "own_weights", "relative_error"]
+__all__ = ["MOST", "Judged", "climb", "own_weights", "relative_error"]
 
 SHARES = np.linspace(0.0, 1.0, 11)
-MOST = 0.8  # largest share of a candidate
+MOST = 0.8  # largest share of a candidate, all its kinds together
 ASKED = 1.0  # standard errors that a gain of many series must exceed
 SERIES_TO_TRUST = 20.0  # number of series up to which it must exceed one more, because series move together
 FLOOR = 0.1  # added to errors, relative to the unit of the series, so that ratios of tiny errors do not matter

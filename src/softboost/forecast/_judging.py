@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,11 +82,15 @@ class Ladder:
         """Forecasts of the mixture."""
         return np.asarray(sum(w * f for w, f in zip(self.weights, self.forecasts, strict=True)))
 
-    def join(self, member: str, forecast: Array, share: float) -> None:
-        """Add a member, which takes its share from all others. Where it gives no forecast, the mixture stays."""
-        self.forecasts.append(np.where(np.isnan(forecast), self.current, forecast))
-        self.members.append(member)
-        self.weights = np.append(self.weights * (1 - share), share)
+    def join(self, forecasts: dict[str, Array], share: float) -> None:
+        """Add members, which take a share from all others and split it.
+
+        Where one of them gives no forecast, the mixture stays.
+        """
+        current = self.current
+        self.forecasts += [np.where(np.isnan(forecast), current, forecast) for forecast in forecasts.values()]
+        self.members += forecasts
+        self.weights = np.append(self.weights * (1 - share), np.full(len(forecasts), share / len(forecasts)))
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,8 @@ class Judges:
     Attributes
     ----------
     judging : Judging
-    shares : dict of str to float
-        Share of each member when it joined, in that order.
+    shares : dict of tuple of str to float
+        Share of the members that joined together, in the order in which they joined.
     corrections : dict of str to Correction
         Fitted to the origins before the judged ones.
     pooled : dict of str to Fitted
@@ -107,7 +111,7 @@ class Judges:
     """
 
     judging: Judging
-    shares: dict[str, float] = field(default_factory=dict)
+    shares: dict[tuple[str, ...], float] = field(default_factory=dict)
     corrections: dict[str, Correction] = field(default_factory=dict)
     pooled: dict[str, Fitted] = field(default_factory=dict)
     transforms: dict[str, Any] = field(default_factory=dict)
@@ -135,13 +139,21 @@ class Trial:
     judges: Judges
     regressions: dict[str, Fitted] = field(default_factory=dict)
 
-    def admit(self, member: str, forecast: Array) -> bool:
-        """Let a member join with the share that its forecasts at the judged origins justify; False if it is zero."""
-        share = climb(self.ladder.judged, self.ladder.current, forecast)
-        if share > 0:
-            self.ladder.join(member, forecast, share)
-            self.judges.shares[member] = share
-        return share > 0
+    def admit(self, forecasts: dict[str, Array]) -> tuple[str, ...]:
+        """Let a candidate join with the share that its forecasts at the judged origins justify; who joined.
+
+        Of several kinds, those that improve the mixture on their own join, with equal weights: which of them was the
+        best by a small margin says little about the steps to come.
+        """
+        judged, current = self.ladder.judged, self.ladder.current
+        if len(forecasts) > 1:
+            forecasts = {member: f for member, f in forecasts.items() if climb(judged, current, f) > 0}
+        share = climb(judged, current, np.mean(list(forecasts.values()), axis=0)) if forecasts else 0.0
+        if not share > 0:
+            return ()
+        self.ladder.join(forecasts, share)
+        self.judges.shares[tuple(forecasts)] = share
+        return tuple(forecasts)
 
 
 def bank_alone(origins: Origins, name: str) -> Ladder:
@@ -151,21 +163,20 @@ def bank_alone(origins: Origins, name: str) -> Ladder:
     return Ladder(judged, [name], [bank], np.ones(1))
 
 
-def judge_last_value(member: str, trial: Trial) -> None:
+def judge_last_value(members: Collection[str], trial: Trial) -> None:
     """Let the last value join if the panel is close to random walks, where the mixture is hardly better."""
     ladder, last = trial.ladder, trial.origins.last_value()
     if relative_error(ladder.judged, ladder.current, last) > NEAR_RANDOM_WALKS:
-        trial.admit(member, last)
+        trial.admit(dict.fromkeys(members, last))
 
 
-def judge_correction(kind: str, trial: Trial) -> None:
-    """Fit a correction to earlier origins and let it join with the share that its errors justify."""
+def judge_correction(kinds: Collection[str], trial: Trial) -> None:
+    """Fit corrections to earlier origins and let them join with the share that their errors justify."""
     rows = trial.origins.rows(trial.origins.first_learned)
-    if not KINDS[kind].least_rows <= len(rows.X) <= KINDS[kind].most_rows:
-        return
-    correction = fit_correction(kind, rows, trial.plan.smoothing.n_threads)
-    if trial.admit(kind, trial.origins.corrected(correction)):
-        trial.judges.corrections[kind] = correction
+    fitting = [kind for kind in kinds if KINDS[kind].least_rows <= len(rows.X) <= KINDS[kind].most_rows]
+    corrections = {kind: fit_correction(kind, rows, trial.plan.smoothing.n_threads) for kind in fitting}
+    joined = trial.admit({kind: trial.origins.corrected(correction) for kind, correction in corrections.items()})
+    trial.judges.corrections.update({kind: corrections[kind] for kind in joined})
 
 
 def _judged_forecasts(
@@ -197,8 +208,9 @@ def forecast_everyone(
     return forecast, judging.refitted(panel, missed_much | judging.short)
 
 
-def judge_regression(scope: str, trial: Trial) -> None:
+def judge_regression(members: Collection[str], trial: Trial) -> None:
     """Judge a regression on a sample of the series; if it is worth its cost, fit it for all series and let it join."""
+    (scope,) = members
     plan, panel, origins, ladder = trial.plan, trial.panel, trial.origins, trial.ladder
     held_back = origins.judged_back[:, -1]
     usable = np.flatnonzero(panel.sizes - held_back >= LEAST_BEFORE)
@@ -233,7 +245,7 @@ def judge_regression(scope: str, trial: Trial) -> None:
         pooled_fit = fitted.grow(panel.cut(held_back), places)
         final = plan.regression(scope, chain, panel.take(pooled), plan.h).grow(panel, places)
     forecast, final = forecast_everyone(scope, chain, plan, panel, origins, pooled_fit, final)
-    if trial.admit(scope, forecast):
+    if trial.admit({scope: forecast}):
         trial.regressions[scope], trial.judges.transforms[scope] = final, chain
         if pooled_fit is not None:
             trial.judges.pooled[scope] = pooled_fit
