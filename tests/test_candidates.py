@@ -145,6 +145,17 @@ def test_the_last_value_joins_on_random_walks_only(tmp_path: Path) -> None:
     assert Forecaster("MS", h=3, candidates=["smoothing"]).fit(walks(20, 60)).fitted_.members == ("smoothing",)
 
 
+@pytest.mark.parametrize(("best", "moved"), [(0.1, 0.2), (0.2, 0.4), (0.4, 0.6), (0.8, 0.8), (1.0, 0.8)])
+def test_the_best_share_moves_half_way_to_the_usual_one(best: float, moved: float) -> None:
+    """Errors of the mixture are one, and vanish at the best share. A candidate that does not help stays out."""
+    shape = 30, 2, 3
+    current, judged = np.ones(shape), Judged(np.zeros(shape), np.full(shape[:2], 10.0), 1)
+    candidate = current * (best - 1) / best
+    assert climb(judged, current, candidate) == pytest.approx(min(best, MOST))
+    assert climb(judged, current, candidate, usual=0.8) == pytest.approx(moved)
+    assert climb(judged, current, 1.2 * current, usual=0.8) == 0
+
+
 def test_kinds_that_help_join_with_equal_weights_and_the_others_do_not() -> None:
     """The second kind is better than the first one by far, and the third one doubles the errors of the bank."""
     rng = np.random.default_rng(0)

@@ -85,7 +85,7 @@ def relative_error(judged: Judged, forecast: Array, naive: Array) -> float:
     return float(np.exp(np.mean(np.log(total[0][there] / total[1][there])))) if there.any() else float("nan")
 
 
-def climb(judged: Judged, current: Array, candidate: Array) -> float:
+def climb(judged: Judged, current: Array, candidate: Array, usual: float | None = None) -> float:
     """Share of a candidate in the mixture; forecasts have shape (n_series, n_origins, h).
 
     Shares are compared by the mean over series of the logarithm of the error, which is not dominated by series with
@@ -93,6 +93,10 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     statistic of its gain over series, converted to the normal score with the same probability, because t statistics of
     two or three observations are often large by chance. If there are fewer than ten series, the observations are blocks
     of origins. ``asked`` is 1 for many series and 2 for at most twenty, which are not independent.
+
+    Series move together, so even many of them say little about the best share. If the share that a candidate usually
+    deserves is known, the mean of both is used, at most twice the best one: a larger share would have been worse than
+    none.
     """
     candidate = np.where(np.isnan(candidate), current, candidate)
     floor = FLOOR * judged.by_block(judged.unit)
@@ -113,7 +117,8 @@ def climb(judged: Judged, current: Array, candidate: Array) -> float:
     # gains without noise are all at the limit
     z = stats.norm.isf(stats.t.sf(gain.mean() / noise, n - 1)) if noise > 0 else np.inf
     asked = ASKED + min(1.0, SERIES_TO_TRUST / judged.n_judged)
-    return float(min(SHARES[best], MOST) * np.clip(z - asked, 0.0, 1.0))
+    share = SHARES[best] if usual is None else min((SHARES[best] + usual) / 2, 2 * SHARES[best])
+    return float(min(share, MOST) * np.clip(z - asked, 0.0, 1.0))
 
 
 def own_weights(judged: Judged, forecasts: list[Array], weights: Array) -> Array:

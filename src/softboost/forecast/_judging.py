@@ -31,6 +31,7 @@ SAMPLE = 12, 64  # number of series on which an expensive candidate is first eva
 MAX_POOLED_ROWS = 60_000  # approximate number of training rows of a global regression
 EARNS = 0.01  # required gain of an expensive candidate, for each power of ten of the number of series
 NEAR_RANDOM_WALKS = 0.97  # error relative to that of the last value, above which series are close to random walks
+USUAL_SHARE = 0.8  # of the correction: on large panels it usually deserves more than it gets with older rows
 KEEPS = 0.2  # part of its rows that an evaluated regression may not have seen without a refit
 
 FitRegression = Callable[[str, Any, Panel, int], Fitted]
@@ -139,16 +140,16 @@ class Trial:
     judges: Judges
     regressions: dict[str, Fitted] = field(default_factory=dict)
 
-    def admit(self, forecasts: dict[str, Array]) -> tuple[str, ...]:
+    def admit(self, forecasts: dict[str, Array], usual: float | None = None) -> tuple[str, ...]:
         """Let a candidate join with the share that its forecasts at the judged origins justify; who joined.
 
         Of several kinds, those that improve the mixture on their own join, with equal weights: which of them was the
-        best by a small margin says little about the steps to come.
+        best by a small margin says little about the steps to come. ``usual`` is as in :func:`climb`.
         """
         judged, current = self.ladder.judged, self.ladder.current
         if len(forecasts) > 1:
             forecasts = {member: f for member, f in forecasts.items() if climb(judged, current, f) > 0}
-        share = climb(judged, current, np.mean(list(forecasts.values()), axis=0)) if forecasts else 0.0
+        share = climb(judged, current, np.mean(list(forecasts.values()), axis=0), usual) if forecasts else 0.0
         if not share > 0:
             return ()
         self.ladder.join(forecasts, share)
@@ -175,7 +176,8 @@ def judge_correction(kinds: Collection[str], trial: Trial) -> None:
     rows = trial.origins.rows(trial.origins.first_learned)
     fitting = [kind for kind in kinds if KINDS[kind].least_rows <= len(rows.X) <= KINDS[kind].most_rows]
     corrections = {kind: fit_correction(kind, rows, trial.plan.smoothing.n_threads) for kind in fitting}
-    joined = trial.admit({kind: trial.origins.corrected(correction) for kind, correction in corrections.items()})
+    forecasts = {kind: trial.origins.corrected(correction) for kind, correction in corrections.items()}
+    joined = trial.admit(forecasts, USUAL_SHARE)
     trial.judges.corrections.update({kind: corrections[kind] for kind in joined})
 
 
