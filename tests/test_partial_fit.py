@@ -243,6 +243,17 @@ def test_rows_kept_are_the_last_ones():
     assert kept(3 * most)
 
 
+def test_equal_neighbours_take_the_room_of_one_row(monkeypatch):
+    monkeypatch.setattr(partial_fit, "MAX_ROWS", 3)
+    X, y = np.array([[1.0], [2.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [2.0], [3.0]])
+    recent = partial_fit.Recent.start(X[:0], y[:0], None)
+    recent.take(X[:2], y[:2], None, np.array([1.0, 4.0]))
+    recent.take(X[2:], y[2:], np.array([3.0, 1.0]), np.array([8.0, 1.0]))
+    assert recent.y[:, 0].tolist() == [1.0, 2.0, 3.0]
+    assert recent.weight.tolist() == [1.0, 4.0, 1.0]
+    assert recent.loss.tolist() == [1.0, 7.0, 1.0]
+
+
 def fresh_correction():
     """A correction that has learned nothing yet."""
     X, y = make_rows(50)
