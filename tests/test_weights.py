@@ -41,10 +41,20 @@ def assert_equal_predictions(one, other, X, y):
     assert_allclose(one.predict(X), other.predict(X), rtol=0, atol=1e-9 * y.std())
 
 
+@pytest.fixture(params=["merged", "apart"])
+def apart(request, monkeypatch):
+    """Whether equal rows stay apart, so that a fit that ignored weights would not agree with that of the copies."""
+    if request.param == "apart":
+        monkeypatch.setattr(Task, "merged", lambda task, *_, **__: task)
+    return request.param == "apart"
+
+
 # more than 256 rows, so that bins are quantiles
 @pytest.mark.parametrize("kind", ["plain", "random gates", "linear", "linear start", "bsdt_q"])
 @each_loss
-def test_plain_fits(loss, kind):
+def test_plain_fits(loss, kind, apart):
+    if apart and kind in ("random gates", "linear", "bsdt_q"):
+        pytest.skip("gradient steps amplify rounding")
     if kind == "linear start" and not loss.scales_with_y:
         pytest.skip("a linear model of y is no start for a loss with a link")
     X, y, weight, rows = weighted_rows(loss, 300)
@@ -170,14 +180,15 @@ def test_mini_batches_follow_weights():
 
 
 @each_loss
-def test_model_selection_on_the_same_folds(loss):
+def test_model_selection_on_the_same_folds(loss, apart):
     X, y, weight, rows = weighted_rows(loss, 60)
     fold = np.random.default_rng(2).permutation(60) % 2
     weighted = SoftBoostRegressor(loss=loss, cv=PredefinedSplit(fold)).fit(X, y, sample_weight=weight)
     repeated = SoftBoostRegressor(loss=loss, cv=PredefinedSplit(fold[rows])).fit(X[rows], y[rows])
     assert weighted.choice_.stages == repeated.choice_.stages
-    assert_array_equal(weighted.predict(X), repeated.predict(X))
-    assert_array_equal(*[model.predict_quantiles(X, QUANTILES) for model in (weighted, repeated)])
+    assert_equal_predictions(weighted, repeated, X, y)
+    quantiles = [model.predict_quantiles(X, QUANTILES) for model in (weighted, repeated)]
+    assert_allclose(*quantiles, rtol=0, atol=(1e-7 if apart else 1e-9) * y.std())
 
 
 @each_loss
@@ -286,15 +297,16 @@ def test_rows_of_weight_zero_are_in_no_fold(shuffle):
 
 
 @pytest.mark.parametrize("params", [{}, {"cv": 3}, {"loss": "huber"}], ids=["default", "cv=3", "huber"])
-def test_model_selection_with_groups(params):
+def test_model_selection_with_groups(params, apart):
     """Folds of groups, and the groups that early stopping holds out, have similar sums of weights."""
     X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 120)
     weight[7:40:3] = 0
     groups, rows = np.random.default_rng(4).integers(0, 12, size=120), np.repeat(np.arange(120), weight)
     weighted = SoftBoostRegressor(**params).fit(X, y, sample_weight=weight, groups=groups)
     repeated = SoftBoostRegressor(**params).fit(X[rows], y[rows], groups=groups[rows])
-    assert_array_equal(weighted.predict(X), repeated.predict(X))
-    assert_array_equal(*[model.predict_interval(X) for model in (weighted, repeated)])
+    assert_equal_predictions(weighted, repeated, X, y)
+    intervals = [model.predict_interval(X) for model in (weighted, repeated)]
+    assert_allclose(*intervals, rtol=0, atol=(1e-7 if apart else 1e-9) * y.std())
     stopped = helpers.plain(n_estimators=30, early_stopping=True, random_state=0)
     losses = [
         stopped.fit(X, y, sample_weight=weight, groups=groups).evals_result_["validation"],
@@ -313,7 +325,7 @@ def test_model_selection_with_groups_of_many_rows(monkeypatch):
     assert_array_equal(weighted.predict(X), SoftBoostRegressor().fit(X[rows], y[rows], groups=groups[rows]).predict(X))
 
 
-def test_processes_of_many_rows():
+def test_processes_of_many_rows(apart):
     """Whether a Gaussian process is exact depends on the sum of the weights, not on the number of rows."""
     X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 450)
     fold = np.random.default_rng(2).permutation(450) % 2
@@ -324,7 +336,7 @@ def test_processes_of_many_rows():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_model_selection_on_few_rows(seed):
+def test_model_selection_on_few_rows(seed, apart):
     """No rule counts rows: of these folds, eight to ten rows of weight 1 to 3 train."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(14, 6))
@@ -351,7 +363,7 @@ def test_calibration(loss):
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 @each_loss
-def test_partial_fit_with_a_drift(loss, first):
+def test_partial_fit_with_a_drift(loss, first, apart):
     X, y, weight, rows = weighted_rows(loss, 400)
     y = np.where(np.arange(400) < 250, y, y.max() + y.min() - y)
     weighted, repeated = helpers.plain(loss=loss), helpers.plain(loss=loss)
