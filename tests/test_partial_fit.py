@@ -286,6 +286,17 @@ def test_a_batch_corrects_as_its_rows_one_by_one():
     assert np.mean((y - corrected) ** 2) < 0.8 * np.mean(y**2)
 
 
+def test_two_halves_of_a_row_correct_like_the_row(monkeypatch):
+    monkeypatch.setattr(partial_fit, "FORGET_EVERY", 1000)  # updates
+    X, y = make_rows(30)
+    whole, halves = fresh_correction(), fresh_correction()
+    rows, weight = np.repeat(np.arange(30), 2), np.full(60, 0.5)
+    whole.learn(X.T, y[None], np.zeros((1, 30)), None, SquaredError())
+    halves.learn(X[rows].T, y[None, rows], np.zeros((1, 60)), weight, SquaredError())
+    assert whole.coef().any()
+    assert_allclose(halves.coef(), whole.coef(), rtol=1e-6, atol=1e-9)
+
+
 def random_walk_lags(size, seed=3, n=120, n_lags=6):
     """Lags and next value of a random walk whose steps have the given size."""
     values = np.cumsum(size * np.random.default_rng(seed).normal(size=n))
