@@ -277,9 +277,34 @@ def test_trees_of_other_libraries(library, loss):
     assert_array_equal(weighted, model.fit(X[rows], y[rows]).predict(X))
 
 
-def test_equal_rows_that_do_not_follow_each_other_stay_in_their_default_folds():
-    X, y = np.tile([[0.0], [1.0], [2.0]], (40, 1)), np.tile([0.0, 1.0, 4.0], 40)
-    assert SoftBoostRegressor().fit(X, y).choice_.loss < 1e-3  # each fold has seen all three rows
+@pytest.mark.parametrize("order", ["behind", "shuffled"])
+@each_loss
+def test_default_fits_of_copies_further_down(loss, order):
+    X, y, weight, rows = weighted_rows(loss, 60)
+    rows = np.concatenate([np.arange(60), np.sort(rows)[np.diff(np.sort(rows), prepend=-1) == 0]])
+    if order == "shuffled":
+        rows[60:] = np.random.default_rng(0).permutation(rows[60:])
+    weighted = SoftBoostRegressor(loss=loss).fit(X, y, sample_weight=weight)
+    assert_array_equal(weighted.predict(X), SoftBoostRegressor(loss=loss).fit(X[rows], y[rows]).predict(X))
+
+
+EQUAL_ROWS = {
+    "rows stacked twice": (np.tile(np.arange(30), 2), np.tile(np.arange(30) % 7, 2), 30),
+    "few rows, each of much weight": (np.tile(np.arange(3), 40), np.tile(np.arange(3) ** 2, 40), 120),
+    "many zeros": (np.tile([0, 0, 0, 1], 30) * np.arange(120), np.tile([0, 0, 0, 5], 30), 60),
+    "targets that differ": (np.tile(np.arange(30), 4), np.repeat([1, 2, 1, 2], 30) + np.arange(120) % 2, 120),
+}
+
+
+@pytest.mark.parametrize("kind", EQUAL_ROWS)
+def test_equal_rows_of_default_folds(kind):
+    """Copies share a fold; equal rows that are observations of their own do so only if they follow each other."""
+    x, y, n_rows = EQUAL_ROWS[kind]
+    model = SoftBoostRegressor()
+    task = Task.from_user(clone(model), x[:, None].astype(float), y.astype(float), None, None)
+    merged = task.merged_in_folds(model, False)
+    assert len(merged.encoded) == n_rows
+    assert merged.total_weight == len(x)
 
 
 def test_equal_rows_alone():

@@ -239,8 +239,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             One target, or several targets that share their trees.
         sample_weight : array of shape (n_samples,), default=None
             Sample weights. Weight 2 is equivalent to repeating the row, weight 0 to removing it. Folds and the
-            validation rows of early stopping are counted in different rows, so that no fold separates a row from
-            copies that follow it.
+            validation rows of early stopping are counted in different rows, so that no fold separates copies.
         eval_set : tuple (X, y), or list of one, default=None
             Validation rows whose loss is recorded after every round; used for early stopping.
         groups : array of shape (n_samples,), default=None

@@ -25,6 +25,7 @@ Array = NDArray[Any]
 MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
 MAX_UNSAMPLED_ROWS = 2048
 GRADIENTS_CHECKED = 1000
+LARGEST_COPIED = 0.1  # share of the weight, half of a default fold, up to which a repeated row is in one fold
 Rows = tuple[Array, Array, Array | None]
 
 
@@ -269,16 +270,25 @@ class Task:
         """The task with equal rows of a fold as one row.
 
         Rows of groups, and rows for which the user has set the folds, are merged wherever they are in a fold. Default
-        folds are blocks of rows, and only rows that follow an equal row are sure to be in its block; the zeros of many
-        series, say, stay in all blocks. An iterator of splits is not followed, because it can be read only once.
+        folds are blocks of rows. All copies of a row go into one block, unless equal rows look like observations of
+        their own: if one of them makes up much of the weight, such as the zeros of many series, or if rows of equal
+        columns differ in their target. Then only rows that follow an equal row are merged. An iterator of splits is not
+        followed, because it can be read only once.
         """
         if isinstance(model.cv, Iterator):
             return self
-        by_default = model.cv is None or isinstance(model.cv, (int, np.integer))
-        if not by_default:
+        if not (model.cv is None or isinstance(model.cv, (int, np.integer))):
             return self.merged(model.loss, self.folds(model).in_order(forward))
-        merged = self.merged(model.loss, neighbours=self.groups is None)
+        merged = self.merged(model.loss)
+        if merged is not self and self.groups is None and not merged._is_of_copies():
+            merged = self.merged(model.loss, neighbours=True)
         return merged if len(merged.kept) > (model.cv or 1) else self
+
+    def _is_of_copies(self) -> bool:
+        """Whether these rows, which are all different, are light and their targets a function of their columns."""
+        assert self.weight is not None
+        light = float(self.weight.max()) <= LARGEST_COPIED * self.total_weight
+        return light and len(distinct_rows(self.encoded.T)[0]) == len(self.encoded)
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""
