@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from helpers import plain
+from helpers import FixedIdentity, plain
 from softboost import SoftBoostRegressor, load
-from softboost._boost.alternating import AlternatingTrees, fold_of_rows, is_clear
+from softboost._boost.alternating import CHECK_EVERY, AlternatingTrees, fold_of_rows, is_clear
 from softboost._boost.gradient import AdamState
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.learner import TrainingData
@@ -48,6 +48,23 @@ def test_rejected_moves_leave_the_trees_of_no_transform():
     plain_fit = GreedyTrees().fit(TrainingData(np.ascontiguousarray(X.T), None), y[None], None, None, rng)
     assert fitted.theta is theta
     assert_array_equal(fitted.output, plain_fit.output)
+
+
+class StaysPut(FixedIdentity):
+    """A transform that no step moves, and that counts the steps."""
+
+    def pullback(self, theta, X, grad_z):
+        self.n_pullbacks = getattr(self, "n_pullbacks", 0) + 1
+        return super().pullback(theta, X, grad_z)
+
+
+def test_steps_stop_when_the_held_rows_do_not_gain():
+    X, y = noise_rows(120)
+    learner, transform = AlternatingTrees(GreedyTrees()), StaysPut(n_steps=300)
+    data = TrainingData(np.ascontiguousarray(X.T), None)
+    fitted = learner.fit(data, y[None], transform, np.eye(N_FEATURES), np.random.default_rng(0))
+    assert_array_equal(fitted.theta, np.eye(N_FEATURES))
+    assert 0 < transform.n_pullbacks <= learner.patience + CHECK_EVERY
 
 
 def test_plain_fit_equals_that_without_a_transform_until_it_moves():

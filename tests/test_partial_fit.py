@@ -243,6 +243,17 @@ def test_rows_kept_are_the_last_ones():
     assert kept(3 * most)
 
 
+def test_equal_neighbours_take_the_room_of_one_row(monkeypatch):
+    monkeypatch.setattr(partial_fit, "MAX_ROWS", 3)
+    X, y = np.array([[1.0], [2.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [2.0], [3.0]])
+    recent = partial_fit.Recent.start(X[:0], y[:0], None)
+    recent.take(X[:2], y[:2], None, np.array([1.0, 4.0]))
+    recent.take(X[2:], y[2:], np.array([3.0, 1.0]), np.array([8.0, 1.0]))
+    assert recent.y[:, 0].tolist() == [1.0, 2.0, 3.0]
+    assert recent.weight.tolist() == [1.0, 4.0, 1.0]
+    assert recent.loss.tolist() == [1.0, 7.0, 1.0]
+
+
 def fresh_correction():
     """A correction that has learned nothing yet."""
     X, y = make_rows(50)
@@ -273,6 +284,17 @@ def test_a_batch_corrects_as_its_rows_one_by_one():
     assert_allclose(batch.coef(), rows.coef(), rtol=1e-9, atol=1e-12)
     corrected = batch.basis.at(X.T) @ batch.coef()[0]
     assert np.mean((y - corrected) ** 2) < 0.8 * np.mean(y**2)
+
+
+def test_two_halves_of_a_row_correct_like_the_row(monkeypatch):
+    monkeypatch.setattr(partial_fit, "FORGET_EVERY", 1000)  # updates
+    X, y = make_rows(30)
+    whole, halves = fresh_correction(), fresh_correction()
+    rows, weight = np.repeat(np.arange(30), 2), np.full(60, 0.5)
+    whole.learn(X.T, y[None], np.zeros((1, 30)), None, SquaredError())
+    halves.learn(X[rows].T, y[None, rows], np.zeros((1, 60)), weight, SquaredError())
+    assert whole.coef().any()
+    assert_allclose(halves.coef(), whole.coef(), rtol=1e-6, atol=1e-9)
 
 
 def random_walk_lags(size, seed=3, n=120, n_lags=6):

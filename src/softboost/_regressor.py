@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._boost.boosting import Boosted, Recipe, boost
+from ._boost.greedy import GreedyTrees
 from ._boost.hard_trees import make_hard_trees
 from ._boost.watch import MAX_UNWATCHED_ROWS, Watch
 from ._choice.candidates import CONSTANT, Candidate
@@ -22,7 +23,7 @@ from ._choice.confirm import confirmed, continued
 from ._choice.fit import fit_member
 from ._choice.given import AUTO, given_candidates, plain_trees
 from ._choice.many import Many, fit_many
-from ._choice.rows import RowsKind, recognise
+from ._choice.rows import MAX_SERIES_ROWS, RowsKind, lags_of_columns, recognise
 from ._choice.spread import learn_intervals
 from ._choice.training import TrainingRows
 from ._data.checks import (
@@ -238,7 +239,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
             One target, or several targets that share their trees.
         sample_weight : array of shape (n_samples,), default=None
             Sample weights. Weight 2 is equivalent to repeating the row, weight 0 to removing it. Folds and the
-            validation rows of early stopping are counted in rows.
+            validation rows of early stopping are counted in different rows, so that no fold separates copies.
         eval_set : tuple (X, y), or list of one, default=None
             Validation rows whose loss is recorded after every round; used for early stopping.
         groups : array of shape (n_samples,), default=None
@@ -325,7 +326,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if before is not None:
             fitted = self._extended(task, before)
         else:
-            recent = Recent.start(task.encoded, task.y.T, task.weight)
+            is_series = lags_of_columns(*task.first_rows(MAX_SERIES_ROWS)) is not None
+            recent = Recent.start(task.encoded, task.y.T, task.weight, is_series=is_series)
             fitted = replace(self._fit_task(task, None), recent=recent)
         self._take(fitted)
         return self
@@ -344,7 +346,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         now = before.ensemble.raw_prediction(task.encoded, task.n_threads)
         with np.errstate(over="ignore"):
             loss = task.loss.loss(task.y, now.T).mean(axis=0)
-        recent.take(task.encoded, task.y.T, task.weight, loss)
+        is_series = lags_of_columns(recent.X, recent.y) is not None
+        recent.take(task.encoded, task.y.T, task.weight, loss, is_series=is_series)
         if not recent.due:
             recent.learn(X, y, task.units.standardised_y(now.T.astype(np.float64)), weight, task.train_loss)
         if recent.due:
@@ -383,7 +386,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         if given.nothing_to_choose or (self.early_stopping and self.n_estimators != AUTO):
             return self._fit_plain(task, given.boosted[0], previous)
         kind = recognise(task) if given.linear_models_compete else RowsKind(n_outputs=len(task.y))
-        if task.is_sampled and not kind.is_series:
+        if not kind.is_series:
             task = task.merged_in_folds(self, kind.forward)
             given = given_candidates(self, task)
         true_y, tamed = task.y, task if kind.is_series else task.tamed(codes=codes)
@@ -420,8 +423,9 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
         """Fit one boosted candidate on all rows, with early stopping, warm start and handling of Ctrl-C."""
         recipe = candidate.recipe
-        if recipe.takes_steps or task.is_sampled:
-            task = task.merged(self.loss if previous is None else None)
+        if task.is_sampled or self.early_stopping or not _is_smooth(recipe, task.loss):
+            last_rows_are_held = self.early_stopping and self.shuffle is False
+            task = task.merged(self.loss if previous is None else None, neighbours=last_rows_are_held)
         train, held = task.hold_out(self)
         X, y, weight = train
         watch = Watch(self, task, train, held, recipe.n_estimators)
@@ -786,6 +790,14 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
 
 
 register_estimator(SoftBoostRegressor)
+
+
+def _is_smooth(recipe: Recipe, loss: Loss) -> bool:
+    """Whether rounding has no other consequence than rounding.
+
+    Not so in gradient steps, in trees of other libraries, which also count rows, and under losses with kinks.
+    """
+    return type(recipe.learner) is GreedyTrees and type(loss) is SquaredError
 
 
 def _check_unchanged(old: Boosted, recipe: Recipe, old_loss: Loss, loss: Loss) -> None:

@@ -49,11 +49,18 @@ def check_number(
     name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, most: float = np.inf, hint: str = ""
 ) -> None:
     """Raise ValueError unless value is a finite number above ``above``, at least ``least`` and at most ``most``."""
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and _is_finite(value)
     if not number or not (above < value <= most and value >= least):
         limit = f"above {above:g}" if above > -np.inf else f"of at least {least:g}"
         limit += "" if most == np.inf else f" and at most {most:g}"
         raise ValueError(f"{name} must be a number {limit}, got {value!r}{_hint(hint)}")
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def check_shares(name: str, values: Any) -> Array:

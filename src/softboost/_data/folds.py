@@ -50,18 +50,26 @@ class Folds:
             self._made[key] = make_folds(self.cv, shuffle, *self.rows, self.seed, self.groups, self.weight)
         return self._made[key]
 
-    def of_rows(self) -> Array:
-        """A fold for each row, as given by the user, else blocks of rows or groups."""
-        n = len(self.rows[2])
+    def of_rows(self, run: Array) -> Array:
+        """A fold for each row, as given by the user, else blocks of rows or groups.
+
+        ``run`` is the number of each row by :func:`softboost._data.repeated.runs_of_rows`: a block holds all equal
+        rows that follow each other.
+        """
+        X, y, kept = self.rows
+        n_runs = int(run[-1]) + 1
+        if isinstance(self.cv, (int, np.integer)) and self.groups is None and self.cv <= n_runs < len(run):
+            first = np.flatnonzero(np.diff(run, prepend=-1))
+            return Folds(self.cv, self.shuffle, X, y, kept[first], self.seed).of_rows(np.arange(n_runs))[run]
         if self.cv is not None:
-            fold = np.full(n, -1)
+            fold = np.full(len(kept), -1)
             for k, (_, held) in reversed(list(enumerate(self.in_order(False)))):
                 fold[held] = k
             if np.all(fold >= 0):
                 return fold
         if self.groups is None:
-            return np.arange(n) * N_FOLDS // n
-        place = np.unique(self.groups[self.rows[2]], return_inverse=True)[1]
+            return run * N_FOLDS // n_runs
+        place = np.unique(self.groups[kept], return_inverse=True)[1]
         return place * min(N_FOLDS, place.max() + 1) // (place.max() + 1)
 
 
@@ -100,18 +108,17 @@ def make_folds(
         return _default_folds(len(kept), shuffle, seed, None if groups is None else groups[kept], weight)
     if isinstance(cv, (int, np.integer)):
         check_integer("cv", cv, 2)
-        if cv > len(X):
-            raise ValueError(f"cv={cv} exceeds the number of rows; use at most {len(X)} folds")
+        if cv > len(kept):
+            raise ValueError(f"cv={cv} exceeds the number of rows; use at most {len(kept)} folds")
         if groups is not None:
             return _group_folds(int(cv), shuffle, seed, groups[kept], weight)
-        splitter = _integer_cv(int(cv), shuffle, seed)
-    else:
-        try:
-            splitter = check_cv(cv)
-        except ValueError:
-            raise ValueError(
-                f"cv must be None, an integer, a scikit-learn splitter or an iterable of splits, got {cv!r}"
-            ) from None
+        return list(_integer_cv(int(cv), shuffle, seed).split(kept[:, None]))
+    try:
+        splitter = check_cv(cv)
+    except ValueError:
+        raise ValueError(
+            f"cv must be None, an integer, a scikit-learn splitter or an iterable of splits, got {cv!r}"
+        ) from None
     folds = []
     for train, held in splitter.split(X, y, groups):
         train, held = place[np.asarray(train)], place[np.asarray(held)]

@@ -1,7 +1,8 @@
 """Rows that occur more than once.
 
 Hundreds of gradient steps amplify rounding. A row of weight 2 gives the model of the row twice only if both are the
-same arrays, so repeated rows are merged first. So are many rows, of which a sample decides.
+same arrays, so repeated rows are merged first. So are many rows, of which a sample decides, and rows that are divided
+into folds, because a fold that held one of two equal rows would be judged on what it was trained on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["distinct_rows"]
+__all__ = ["distinct_rows", "runs_of_rows"]
 
 Array = NDArray[Any]
 SHIFT, ODD = np.uint64(29), np.uint64(0x9E3779B97F4A7C15)  # they mix the bits of a row into one integer
@@ -35,6 +36,24 @@ def distinct_rows(*columns: Array) -> tuple[Array, Array]:
         return first, number
     rows = np.ascontiguousarray(np.stack(list(_bits(columns)), axis=1))  # different rows have the same key
     return _first_of_equal(rows.view(f"V{rows[0].nbytes}").ravel())
+
+
+def runs_of_rows(*columns: Array) -> Array:
+    """For each row, the number of its run: rows that follow an equal row are in the run of that row.
+
+    Parameters
+    ----------
+    *columns : ndarray of shape (n_columns, n_samples)
+        Rows are equal if all columns are; NaN equals NaN. Those that differ most should come first.
+    """
+    n = columns[0].shape[1]
+    repeats = np.arange(1, n)
+    for column in itertools.chain(*columns):
+        if not len(repeats):
+            break
+        own, before = column[repeats], column[repeats - 1]
+        repeats = repeats[(own == before) | ((own != own) & (before != before))]
+    return np.cumsum(~np.isin(np.arange(n), repeats, assume_unique=True)) - 1
 
 
 def _bits(columns: tuple[Array, ...]) -> Iterator[Array]:

@@ -16,7 +16,7 @@ from .checks import check_columns, check_weight, check_y, resolve_n_threads, res
 from .columns import Columns
 from .folds import Folds, check_groups
 from .outliers import COLUMN_GAP, TARGET_REACH, tails_of
-from .repeated import distinct_rows
+from .repeated import distinct_rows, runs_of_rows
 from .units import Units
 
 __all__ = ["Rows", "Task"]
@@ -25,6 +25,7 @@ Array = NDArray[Any]
 MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
 MAX_UNSAMPLED_ROWS = 2048
 GRADIENTS_CHECKED = 1000
+LARGEST_COPIED = 0.1  # share of the weight, half of a default fold, up to which a repeated row is in one fold
 Rows = tuple[Array, Array, Array | None]
 
 
@@ -120,8 +121,7 @@ class Task:
         else:
             task._keep(previous)
         if task.columns.means and not new_rows:
-            fold = task.folds(model).of_rows()
-            task.encoded = task.columns.encode_training(matrix, categories, task.y, task.weight, fold)
+            task.encoded = task._encoded_out_of_fold(model, matrix, categories)
         else:
             task.encoded = task.columns.encode(matrix, categories)
         if previous is None:
@@ -131,6 +131,16 @@ class Task:
         if eval_set is not None:
             task._read_eval_set(model, eval_set)
         return task
+
+    def _encoded_out_of_fold(self, model: Any, X: Array, others: dict[int, Array]) -> Array:
+        """Encoded training rows whose means of the target come from other folds; a row twice is a row of weight 2."""
+        run = runs_of_rows(self.y, X.T, *[values[None] for values in others.values()])
+        fold = self.folds(model).of_rows(run)
+        run = runs_of_rows(run[None], fold[None])
+        first = np.flatnonzero(np.diff(run, prepend=-1))
+        total = np.bincount(run, self.weight).astype(np.float64)
+        others = {j: values[first] for j, values in others.items()}
+        return self.columns.encode_training(X[first], others, self.y[:, first], total, fold[first])[run]
 
     def of_rows(self, encoded: Array, y: Array, weight: Array, loss: Any) -> Task:
         """The task with the same columns and other rows, y (n_samples, n_outputs), standardised by these rows."""
@@ -145,17 +155,21 @@ class Task:
         task._learn_units()
         return task
 
-    def merged(self, loss: Any = None, folds: Sequence[tuple[Array, Array]] = ()) -> Task:
+    def merged(self, loss: Any = None, folds: Sequence[tuple[Array, Array]] = (), *, neighbours: bool = False) -> Task:
         """The task with equal rows as one row that has the sum of their weights.
 
         With ``loss``, a parameter of the estimator, units are learned again. Rows of different groups, or of different
-        parts of the folds, are different.
+        parts of the folds, are different. With ``neighbours``, so are rows that do not follow each other.
         """
         group = [] if self.groups is None else [np.unique(self.groups, return_inverse=True)[1][None, self.kept]]
-        parts = np.zeros((2 * len(folds), len(self.encoded)), dtype=bool)
-        for part, rows in zip(parts, chain.from_iterable(folds), strict=True):
-            part[rows] = True
-        first, number = distinct_rows(self.encoded.T, self.y, *group, parts)
+        if neighbours:
+            number = runs_of_rows(self.y, *group, self.encoded.T)
+            first = np.flatnonzero(np.diff(number, prepend=-1))
+        else:
+            parts = np.zeros((2 * len(folds), len(self.encoded)), dtype=bool)
+            for part, rows in zip(parts, chain.from_iterable(folds), strict=True):
+                part[rows] = True
+            first, number = distinct_rows(self.encoded.T, self.y, *group, parts)
         if len(first) == len(number):
             return self
         task = copy.copy(self)
@@ -253,14 +267,28 @@ class Task:
         return np.dtype(np.float32) if many else self.encoded.dtype
 
     def merged_in_folds(self, model: Any, forward: bool) -> Task:
-        """The task with equal rows of a fold as one row, if the user has said which rows share a fold.
+        """The task with equal rows of a fold as one row.
 
-        Groups stay in one fold. An iterator of splits is not followed, because it can be read only once.
+        Rows of groups, and rows for which the user has set the folds, are merged wherever they are in a fold. Default
+        folds are blocks of rows. All copies of a row go into one block, unless equal rows look like observations of
+        their own: if one of them makes up much of the weight, such as the zeros of many series, or if rows of equal
+        columns differ in their target. Then only rows that follow an equal row are merged. An iterator of splits is not
+        followed, because it can be read only once.
         """
-        by_default = model.cv is None or isinstance(model.cv, (int, np.integer))
-        if isinstance(model.cv, Iterator) or (by_default and self.groups is None):
+        if isinstance(model.cv, Iterator):
             return self
-        return self.merged(model.loss, () if by_default else self.folds(model).in_order(forward))
+        if not (model.cv is None or isinstance(model.cv, (int, np.integer))):
+            return self.merged(model.loss, self.folds(model).in_order(forward))
+        merged = self.merged(model.loss)
+        if merged is not self and self.groups is None and not merged._is_of_copies():
+            merged = self.merged(model.loss, neighbours=True)
+        return merged if len(merged.kept) > (model.cv or 1) else self
+
+    def _is_of_copies(self) -> bool:
+        """Whether these rows, which are all different, are light and their targets a function of their columns."""
+        assert self.weight is not None
+        light = float(self.weight.max()) <= LARGEST_COPIED * self.total_weight
+        return light and len(distinct_rows(self.encoded.T)[0]) == len(self.encoded)
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""

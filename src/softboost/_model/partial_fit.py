@@ -5,8 +5,9 @@ parts are bounded, so the model does not grow with the number of calls. When ``d
 stored rows. If these are all rows so far, the refitted model replaces the old one. If the old model was fitted to other
 rows too, or to rows before a drift, it is replaced only if the refitted model predicts better.
 
-Only ``MAX_ROWS`` counts rows, because it limits the memory. All other numbers of rows are sums of weights, and a row of
-weight 2 is learned in two steps, so that it is equivalent to two rows.
+Only ``MAX_ROWS`` counts rows, because it limits the memory; once it is reached, rows that follow an equal row become
+part of its weight. All other numbers of rows are sums of weights, and a row of weight 2 is learned in two steps, so
+that it is equivalent to two rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from softboost._boost.boosting import Boosted, Recipe
 from softboost._boost.greedy import GreedyTrees
 from softboost._boost.soft_tree import SoftTree
 from softboost._data.checks import LARGEST
+from softboost._data.repeated import runs_of_rows
 from softboost._linear.path import LinearPath
 from softboost._linear.recursive import (
     FORGET_EVERY,
@@ -146,15 +148,15 @@ class Recent:
     drift: DriftTest = field(default_factory=DriftTest)
 
     @classmethod
-    def start(cls, X: Array, y: Array, weight: Array | None) -> Recent:
-        """Start with the rows that a model was fitted to, or with no rows for an existing model."""
+    def start(cls, X: Array, y: Array, weight: Array | None, *, is_series: bool = False) -> Recent:
+        """Start with the rows that a model was fitted to, or with no rows for an existing model.
+
+        ``is_series`` as in :meth:`take`.
+        """
         weight = np.ones(len(y)) if weight is None else weight
-        n = len(y)
-        kept = slice(max(n - MAX_ROWS, 0), None)
-        recent = cls(
-            X[kept].copy(), y[kept].astype(np.float64), weight[kept].astype(np.float64),
-            np.full(min(n, MAX_ROWS), np.nan), doubted=not 0 < n <= MAX_ROWS,
-        )  # fmt: skip
+        recent = cls(X, y.astype(np.float64), weight.astype(np.float64), np.full(len(y), np.nan), doubted=not len(y))
+        recent.doubted |= recent._limit(is_series)
+        recent.X = recent.X.copy()
         recent.postpone()
         return recent
 
@@ -184,10 +186,11 @@ class Recent:
     def _refit_at(self, total: float) -> None:
         self.next_fit = int(min(max(total, 0.0), 2.0**53))
 
-    def take(self, X: Array, y: Array, weight: Array | None, loss: Array) -> None:
+    def take(self, X: Array, y: Array, weight: Array | None, loss: Array, *, is_series: bool = False) -> None:
         """Store new encoded rows in original units, with the loss of their predictions.
 
-        If the losses indicate a drift, the rows before it are dropped.
+        If the losses indicate a drift, the rows before it are dropped. Equal rows of a series, which is in time order,
+        are not merged.
         """
         known = ~np.isnan(self.loss)
         enough = self.weight[known].sum() >= LEAST_KNOWN
@@ -196,7 +199,8 @@ class Recent:
         before = self.total + float(weight.sum())
         for name, new in (("X", X), ("y", y), ("weight", weight), ("loss", loss)):
             old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, new.astype(old.dtype)])[-MAX_ROWS:])
+            setattr(self, name, np.concatenate([old, new.astype(old.dtype)]))
+        self._limit(is_series)
         self._refit_at(self.next_fit - (before - self.total))
         rows, steps = _unit_steps(weight)
         later = np.append(np.cumsum(steps[::-1])[::-1][1:], 0.0)
@@ -204,6 +208,20 @@ class Recent:
             if typical < np.inf and self.drift.update(error):
                 self._forget(DRIFT_INFLATION)
                 self._cut(DRIFT_ROWS + later[i])
+
+    def _limit(self, is_series: bool) -> bool:
+        """Merge equal neighbours if rows exceed ``MAX_ROWS``, and keep the last ones; whether any were dropped."""
+        if self.n_rows > MAX_ROWS and not is_series:
+            run = runs_of_rows(self.y.T, np.isnan(self.loss)[None], self.X.T)
+            first = np.flatnonzero(np.diff(run, prepend=-1))
+            if len(first) < len(run):
+                total = np.bincount(run, self.weight)
+                self.loss = np.bincount(run, self.weight * self.loss) / total
+                self.X, self.y, self.weight = self.X[first], self.y[first], total
+        lost = self.n_rows > MAX_ROWS
+        for name in ("X", "y", "weight", "loss"):
+            setattr(self, name, getattr(self, name)[-MAX_ROWS:])
+        return lost
 
     def _cut(self, total: float) -> None:
         """Drop all rows but the last ones with this sum of weights, because earlier rows precede a drift."""
