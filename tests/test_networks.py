@@ -208,22 +208,21 @@ def test_files_with_other_networks_are_refused() -> None:
             loads(dumps(model))
 
 
-def test_many_rows_fade_with_age(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among many rows the latest are kept, and older ones count less; among few all count the same."""
+def test_of_many_rows_some_of_every_age_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Forecaster("MS", h=4, season_length=1, candidates=["smoothing"]).fit(frame(bursts(30, 60)))
     smoothing, panel = model.fitted_.smoothing, model.frame_.panel
-    plain = _origins.Origins(smoothing, panel, 4, columns=True)
-    few = plain.rows(plain.first_learned)
-    assert few.weight.max() < 3
-    monkeypatch.setattr(_origins, "FEW_ROWS", 100)
-    faded = plain.rows(plain.first_learned)
-    assert_array_equal(faded.X, few.X)
-    ratio = faded.weight / few.weight
-    assert_allclose(np.unique(np.round(ratio[ratio > ratio.max() * np.exp(-1.01)] / ratio.max(), 3)),
-                    np.round(np.exp(-np.arange(4, -1, -1) / 4), 3))  # fmt: skip
+    origins = _origins.Origins(smoothing, panel, 4, columns=True)
+    every = origins.rows(origins.first_learned)
     monkeypatch.setattr(_origins, "MAX_ROWS", 150)
-    latest = plain.rows(plain.first_learned)
-    assert len(latest.X) == 150
-    there = {row.tobytes() for row in latest.X}
-    by_age = [row.tobytes() in there for row in few.X[np.argsort(-ratio, kind="stable")]]
-    assert sum(by_age[:120]) >= 110  # rows of the same age are drawn at random
+    part = origins.rows(origins.first_learned)
+    assert len(part.X) == 150 < len(every.X)
+    place = {row.tobytes(): i for i, row in enumerate(every.X)}
+    kept = np.array([place[row.tobytes()] for row in part.X])
+    assert_array_equal(part.y, every.y[kept])
+    relative = part.weight / every.weight[kept]
+    assert_allclose(relative, relative[0], rtol=0.5)  # in units of another median
+    n_ages, rest = divmod(len(every.X), 30)
+    assert rest == 0  # rows of a series follow each other, the latest first
+    age = kept % n_ages
+    assert set(age) == set(range(n_ages))
+    assert 55 < np.sum(age < n_ages // 2) < 95

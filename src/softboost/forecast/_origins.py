@@ -92,20 +92,16 @@ class Origins:
     def rows(self, first: int) -> Rows:
         """Rows to learn a correction from, of the origins from number ``first`` on.
 
-        Of many rows, the latest are kept, and weights fade with the age of a row: series of the same time resemble
-        each other. A few rows are all needed.
+        Of many rows, a random part of all ages is kept: series of the same time move together, so that the latest rows
+        would be many observations of few events.
         """
         assert self.X is not None
         y = targets(self.outlook, self.actual)[:, first:]
         there = np.argwhere(np.isfinite(y).all(axis=2) & (self.n_before[:, first:] >= LEAST_KNOWN))
         if len(there) > MAX_ROWS:
-            there = np.random.default_rng(0).permutation(there)
-            there = there[np.argsort(there[:, 1], kind="stable")[:MAX_ROWS]]
+            there = there[np.sort(np.random.default_rng(0).choice(len(there), MAX_ROWS, replace=False))]
         series, origin = there.T
         weight = row_weights(relative_units(self.outlook)[:, first:][series, origin])
-        if len(there) > FEW_ROWS:
-            weight *= np.exp(-origin * self.stride / self.h)
-            weight /= weight.mean()
         return Rows(self.X[series, first + origin], y[series, origin], weight)
 
     def corrected(self, correction: Correction) -> Array:
