@@ -36,7 +36,6 @@ __all__ = [
 
 LARGEST = 15.0  # limit of the target, in units
 LEAST_KNOWN = 7  # values before an origin that is used for training
-LINEAR_ROWS = 5_000  # rows from which on trees find more than a linear correction, whose errors are larger
 FEW_ROWS = 50_000  # with fewer training rows, origins of all phases of the stride are used
 ROWS_OF_A_MODEL, MOST_MODELS = 25_000, 3  # rows that are enough for a model of many, and the largest number of models
 HEAVIEST = 10.0  # largest weight of a training row, before weights are scaled to a mean of one
@@ -218,7 +217,7 @@ class Kind:
 
 
 KINDS = {
-    "linear": Kind(lambda rows, n_threads: (Ridge.fit(rows),), most_rows=LINEAR_ROWS),
+    "linear": Kind(lambda rows, n_threads: (Ridge.fit(rows),), most_rows=ROWS_OF_A_MODEL),
     "trees": Kind(_fit_trees),
     "networks": Kind(lambda rows, n_threads: (Networks.fit(*rows, n_threads),), least_rows=ROWS_OF_A_MODEL),
 }
