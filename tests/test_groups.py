@@ -36,6 +36,9 @@ def test_few_groups_give_few_folds():
     assert len(folds_of([0, 0, 1, 1, 2, 2], 6).in_order(False)) == 3
     with pytest.raises(ValueError, match="a single group"):
         folds_of(["a"] * 6, 6).in_order(False)
+    cities = pd.DataFrame({"city": [f"city {i % 40}" for i in range(120)]})  # whose means are taken over folds
+    with pytest.raises(ValueError, match="a single group"):
+        SoftBoostRegressor().fit(cities, np.arange(120.0), groups=["a"] * 120)
     with pytest.raises(ValueError, match=r"cv=4 exceeds the number of groups; use at most 3"):
         folds_of([0, 0, 1, 1, 2, 2], 6, cv=4).in_order(False)
     with pytest.raises(ValueError, match="groups cannot be combined with shuffle=False"):
