@@ -56,6 +56,7 @@ MAX_LEAF_COEFFICIENTS = 2048
 N_MOVED = 4  # number of trees whose gates a row moves, and of rows of Q
 N_ENTRIES = 8  # number of entries that it moves in each of these rows of Q
 MAX_STEP_ERROR = 3.0
+LARGEST_FALL = 10.0  # of the unit of the target, above which the errors of earlier rows say nothing
 BOOSTING_RATE, REPLACING_RATE = 0.25, 0.5
 LEAST_ROWS = 10
 BETTER = 0.98
@@ -249,7 +250,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         if w == 0.0:
             self._encoder.encode(x)  # raises an error for invalid features
             return
-        with uninterrupted():  # a row is learned completely or not at all
+        # a row is learned completely or not at all; early wild cells are still in the units, and their squares overflow
+        with uninterrupted(), np.errstate(over="ignore"):
             self._learn(self._encoder.encode(x, learn=True), y, float(w))
 
     def _learn(self, row: Array, y: float, w: float) -> None:
@@ -364,6 +366,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         self._Q = self._Q * ratio / ratio[:, None]
         had_units = self._target.scale[0] > 0
         y_ratio, _ = self._target.adopt()
+        if had_units and y_ratio[0] * LARGEST_FALL < 1.0:  # an early outlier was found: it decided all errors until now
+            self._experts.forget()
         self._experts.rescale(1.0 / float(y_ratio[0]))
         self._errors.most /= float(y_ratio[0])
         if not had_units:  # errors relative to the level count as if they were relative to the standard deviation
