@@ -271,6 +271,23 @@ def test_a_stream_recovers_from_a_wild_target_at_its_start(row, size):
     assert error(True) < 2.0 * error(False)
 
 
+@pytest.mark.parametrize(("row", "column", "value"), [(20, "y", 30.0), (5, "y", 1e4), (5, 0, -1e12)])
+def test_a_wild_value_of_a_stream_costs_little(row, column, value):
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(1300, 5))
+    target = rows[:, 0] + np.sin(2 * rows[:, 1]) + 0.1 * rng.normal(size=1300)
+    stream, targets = rows[:300].copy(), target[:300].copy()
+    if column == "y":
+        targets[row] = value
+    else:
+        stream[row, column] = value
+    model = OnlineSoftBoostRegressor()
+    for x, y in zip(stream.tolist(), targets.tolist(), strict=True):
+        model.learn_one(dict(enumerate(x)), y)
+    prediction = np.array([model.predict_one(dict(enumerate(x))) for x in rows[800:].tolist()])
+    assert 1 - np.mean((target[800:] - prediction) ** 2) / target[800:].var() > 0.988 - 0.03
+
+
 def test_a_wild_cell_at_the_start_of_a_stream_overflows_silently():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(1300, 5))

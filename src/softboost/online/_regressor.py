@@ -310,8 +310,10 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         expected = min(likely, key=lambda prediction: abs(truth - prediction))
         _, very_far = self._errors.judge(np.array([abs(truth - expected)]))
         self._experts.update(bases, truth, weight, most if very_far[0] else None)
-        if very_far[0]:
-            truth = min(max(truth, expected - most), expected + most)
+        if very_far[0]:  # a wild prediction moves no target out of their range
+            low, high = ((end - float(self._target.centre[0])) / self._y_scale for end in self._range)
+            learned = min(max(truth, expected - most), expected + most)
+            truth = min(max(learned, min(low, truth)), max(high, truth))
         drifted = self._drift.update(expected - truth)
         for model, base in zip(self._models, bases[1:4], strict=True):
             model.update(basis[-len(model.coef) :], truth - base, weight)
@@ -399,7 +401,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._units.learn_again(X)
             self._cells.forget()
         if targets.low:
-            rows.y[places] = y = targets.clipped(y)[:, 0]
+            before, limit = y[:, 0], targets.clipped(y)[:, 0]
+            centre = (targets.low[0] + targets.high[0]) / 2
+            with np.errstate(invalid="ignore"):  # the farther away, the less it counts
+                nearer = np.where(limit == before, 1.0, (limit - centre) / (before - centre))
+            rows.weight[places] *= nearer**2
+            rows.y[places] = y = limit
             self._target.learn_again(y[:, None])
             self._errors.forget()
             if rows.n_rows == self.n_rows_seen:
