@@ -45,6 +45,14 @@ def test_few_groups_give_few_folds():
         folds_of([0, 0, 1, 1], 4, shuffle=False)
 
 
+@pytest.mark.parametrize("cv", [None, 3])
+def test_means_of_categories_leave_whole_groups_out(cv):
+    groups = np.random.default_rng(1).integers(0, 12, size=90)
+    fold = folds_of(groups, 90, cv).of_rows()
+    assert len(set(fold)) == (cv or 5)
+    assert all(len(set(fold[groups == group])) == 1 for group in range(12))
+
+
 def test_groups_may_be_of_any_type():
     for groups in (["b", "a", "b"], np.array([2, 1, 2]), pd.Series([2.0, 1.0, 2.0]), pd.Categorical(["y", "x", "y"])):
         assert_array_equal(check_groups(groups, 3), [1, 0, 1])
