@@ -285,7 +285,7 @@ def test_a_wild_value_of_a_stream_costs_little(row, column, value):
     for x, y in zip(stream.tolist(), targets.tolist(), strict=True):
         model.learn_one(dict(enumerate(x)), y)
     prediction = np.array([model.predict_one(dict(enumerate(x))) for x in rows[800:].tolist()])
-    assert 1 - np.mean((target[800:] - prediction) ** 2) / target[800:].var() > 0.988 - 0.03
+    assert 1 - np.mean((target[800:] - prediction) ** 2) / target[800:].var() > 0.988 - 0.02
 
 
 def test_a_wild_cell_at_the_start_of_a_stream_overflows_silently():
