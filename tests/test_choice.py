@@ -132,6 +132,16 @@ def test_pure_noise_is_predicted_by_about_the_mean():
     assert np.mean(ratios) <= 1.02
 
 
+def test_candidates_that_predict_nearly_the_same_share_their_weight():
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(100, 4))
+        y = X @ np.array([1.0, -1.0, 0.5, 0.5]) + rng.normal(size=100)
+        weights = SoftBoostRegressor().fit(X, y).choice_.weights
+        alike = [weights[name] for name in ("ridge", "lasso", "relaxed", "robust")]
+        assert max(alike) < 1.5 * min(alike)
+
+
 def test_twenty_rows_do_not_explode():
     for seed in range(5):
         X, y, X_test, y_test = linear_task(seed, n=20)

@@ -11,12 +11,13 @@ from softboost import SoftBoostRegressor, _kernels
 from softboost._boost.forest import ExtraTrees
 from softboost._boost.hard_trees import HardTree
 from softboost._boost.learner import TrainingData
+from softboost._choice import candidates
 from softboost._choice.candidates import MAX_FOREST_ROWS, competing
 from softboost._choice.judge import MORE_ROUNDS
 from softboost._file.container import dumps, loads
 from softboost.inspection import attributions
 
-NAME = "extra trees"
+NAME, ON_RESIDUALS = "extra trees", "linear+extra trees"
 
 
 def cells(n=120, seed=0):
@@ -34,6 +35,21 @@ def chosen():
     model = SoftBoostRegressor().fit(X, y)
     assert model.choice_.weights.get(NAME, 0) > 0.05
     return model, X, y
+
+
+def trend_and_cells(n, seed=0):
+    """A linear trend in 20 columns, and a random mean for each combination of the signs of five of them."""
+    X = np.random.default_rng(seed).uniform(-1, 1, size=(n, 20))
+    means = np.random.default_rng(9).normal(size=(2, 2, 2, 2, 2))
+    slopes = np.random.default_rng(3).normal(size=20)
+    return X, X @ slopes + means[tuple((X[:, :5] > 0).astype(int).T)]
+
+
+@cache
+def chosen_on_residuals():
+    model = SoftBoostRegressor().fit(*trend_and_cells(300))
+    assert model.choice_.weights.get(ON_RESIDUALS, 0) > 0.05
+    return model
 
 
 def as_nested(tree):
@@ -160,6 +176,35 @@ class TestDefault:
         assert all(hasattr(tree, "leaf_values") for tree in model.trees_)
         assert "random thresholds" in model.choice_.explain()
         assert_allclose(list(model.staged_predict(X))[-1], model.predict(X), atol=1e-12)
+
+
+class TestOnResiduals:
+    def test_lowers_the_error_where_cells_add_to_a_trend(self, monkeypatch):
+        score = chosen_on_residuals().score(*trend_and_cells(1000, 5))
+        without = tuple(c for c in candidates.CANDIDATES if c.name != ON_RESIDUALS)
+        monkeypatch.setattr(candidates, "CANDIDATES", without)
+        others = SoftBoostRegressor().fit(*trend_and_cells(300)).score(*trend_and_cells(1000, 5))
+        assert 1 - score < 0.99 * (1 - others)
+
+    def test_competes_where_extra_trees_do(self):
+        X, y = cells()
+        for n_rows in (MAX_FOREST_ROWS, MAX_FOREST_ROWS + 1):
+            names = [c.name for c in competing(n_rows, n_rows)]
+            assert (ON_RESIDUALS in names) == (NAME in names)
+        assert ON_RESIDUALS not in SoftBoostRegressor(loss="huber").fit(X, y).choice_.stages
+
+    def test_is_saved_exactly(self):
+        model, (X, _) = chosen_on_residuals(), trend_and_cells(200, 6)
+        assert_array_equal(loads(dumps(model)).predict(X), model.predict(X))
+
+    def test_in_onnx(self, tmp_path):
+        onnxruntime = pytest.importorskip("onnxruntime")
+        model = chosen_on_residuals()
+        model.to_onnx(tmp_path / "model.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+        X = trend_and_cells(200, 6)[0].astype(np.float32)
+        (prediction,) = session.run(None, {"X": X})
+        assert_allclose(prediction, model.predict(X), atol=1e-4)
 
 
 def test_the_best_candidate_gets_more_rounds_while_its_loss_falls():

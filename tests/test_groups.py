@@ -36,10 +36,21 @@ def test_few_groups_give_few_folds():
     assert len(folds_of([0, 0, 1, 1, 2, 2], 6).in_order(False)) == 3
     with pytest.raises(ValueError, match="a single group"):
         folds_of(["a"] * 6, 6).in_order(False)
+    cities = pd.DataFrame({"city": [f"city {i % 40}" for i in range(120)]})  # whose means are taken over folds
+    with pytest.raises(ValueError, match="a single group"):
+        SoftBoostRegressor().fit(cities, np.arange(120.0), groups=["a"] * 120)
     with pytest.raises(ValueError, match=r"cv=4 exceeds the number of groups; use at most 3"):
         folds_of([0, 0, 1, 1, 2, 2], 6, cv=4).in_order(False)
     with pytest.raises(ValueError, match="groups cannot be combined with shuffle=False"):
         folds_of([0, 0, 1, 1], 4, shuffle=False)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_means_of_categories_leave_whole_groups_out(cv):
+    groups = np.random.default_rng(1).integers(0, 12, size=90)
+    fold = folds_of(groups, 90, cv).of_rows()
+    assert len(set(fold)) == (cv or 5)
+    assert all(len(set(fold[groups == group])) == 1 for group in range(12))
 
 
 def test_groups_may_be_of_any_type():

@@ -189,6 +189,14 @@ def test_refuses_what_has_no_graph(params, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_names_all_columns_without_a_graph(tmp_path):
+    days = pd.date_range("2020-01-01", periods=40, freq="9D")
+    frame = pd.DataFrame({"x": np.arange(40.0), "day": days, "shop": ["a", "b"] * 20, "city": ["c", "d"] * 20})
+    model = SoftBoostRegressor().fit(frame, np.arange(40.0))
+    with pytest.raises(ValueError, match=r"categorical columns \['shop', 'city'\] and date columns \['day'\]"):
+        model.to_onnx(tmp_path / "model.onnx")
+
+
 def test_needs_a_fitted_model(tmp_path):
     with pytest.raises(NotFittedError):
         SoftBoostRegressor().to_onnx(tmp_path / "model.onnx")

@@ -256,18 +256,49 @@ def test_a_stream_accepts_values_that_have_changed():
     assert answers == [True, True, True, False, False, False]
 
 
+@pytest.mark.parametrize("size", [1e4, 1e6, 1e50])
 @pytest.mark.parametrize("row", [0, 5])
-def test_a_stream_recovers_from_a_wild_target_at_its_start(row):
+def test_a_stream_recovers_from_a_wild_target_at_its_start(row, size):
     def error(wild: bool) -> float:
         model, rng, errors = OnlineSoftBoostRegressor(), np.random.default_rng(1), []
         for i in range(400):
             x = dict(enumerate(rng.normal(size=2).tolist()))
             y = x[0] + abs(x[1]) + 0.1 * rng.normal()
             errors.append(abs(model.predict_one(x) - y))
-            model.learn_one(x, 1e50 if wild and i == row else y)
+            model.learn_one(x, size if wild and i == row else y)
         return float(np.mean(errors[300:]))
 
     assert error(True) < 2.0 * error(False)
+
+
+@pytest.mark.parametrize(("row", "column", "value"), [(20, "y", 30.0), (5, "y", 1e4), (5, 0, -1e12)])
+def test_a_wild_value_of_a_stream_costs_little(row, column, value):
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(1300, 5))
+    target = rows[:, 0] + np.sin(2 * rows[:, 1]) + 0.1 * rng.normal(size=1300)
+    stream, targets = rows[:300].copy(), target[:300].copy()
+    if column == "y":
+        targets[row] = value
+    else:
+        stream[row, column] = value
+    model = OnlineSoftBoostRegressor()
+    for x, y in zip(stream.tolist(), targets.tolist(), strict=True):
+        model.learn_one(dict(enumerate(x)), y)
+    prediction = np.array([model.predict_one(dict(enumerate(x))) for x in rows[800:].tolist()])
+    assert 1 - np.mean((target[800:] - prediction) ** 2) / target[800:].var() > 0.988 - 0.02
+
+
+def test_a_wild_cell_at_the_start_of_a_stream_overflows_silently():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1300, 5))
+    target = rows[:, 0] + np.sin(2 * rows[:, 1]) + 0.1 * rng.normal(size=1300)
+    rows[0, 0] = 1e300
+    model, errors = OnlineSoftBoostRegressor(), []
+    for row, y in zip(rows[:300].tolist(), target.tolist(), strict=False):
+        x = {f"x{j}": value for j, value in enumerate(row)}
+        errors.append(abs(model.predict_one(x) - y))
+        model.learn_one(x, y)
+    assert np.mean(errors[200:]) < 0.2
 
 
 def test_a_stream_that_was_saved_before_continues(tmp_path):

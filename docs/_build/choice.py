@@ -17,7 +17,7 @@ from softboost._choice.rows import RowsKind
 OUT = Path(__file__).resolve().parent.parent / "choice.svg"
 CONSTANT, LINEAR, BOOSTED, HELD_OUT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00"
 LEVELS = {candidate.name: ("constant", "linear", "boosted").index(candidate.level) for candidate in competing(100)
-          if candidate.applies(RowsKind("table"))}
+          if candidate.applies(RowsKind("table", positive=True))}
 
 
 def level_of(name):

@@ -372,6 +372,15 @@ CANDIDATES = (
         raced=True,
     ),
     _boosted(
+        "linear+extra trees",
+        "extra trees on the residuals of the best linear model",
+        Recipe("", ExtraTrees(), None, 1, 1.0, "linear"),
+        Screened(12, 6, ranked=True),
+        when=tables,
+        most_rows=MAX_FOREST_ROWS,
+        raced=True,
+    ),
+    _boosted(
         "anisotropic process",
         "Gaussian process with a length for each column",
         Recipe("", AnisotropicProcess(), None, 1, 1.0, "zero"),

@@ -70,7 +70,8 @@ class Folds:
         if self.groups is None:
             return run * N_FOLDS // n_runs
         place = np.unique(self.groups[kept], return_inverse=True)[1]
-        return place * min(N_FOLDS, place.max() + 1) // (place.max() + 1)
+        n_groups = _number_of_groups(place)
+        return place * min(N_FOLDS, n_groups) // n_groups
 
 
 def check_groups(groups: Any, n_samples: int) -> Array | None:
@@ -161,16 +162,20 @@ def _group_folds(
     return [(np.flatnonzero(fold[own] != k), np.flatnonzero(fold[own] == k)) for k in range(n_splits)]
 
 
+def _number_of_groups(groups: Array) -> int:
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError("groups has a single group, which cannot be divided into folds; leave out groups")
+    return n_groups
+
+
 def _default_folds(
     n: int, shuffle: Any, seed: int, groups: Array | None, weight: Array | None
 ) -> list[tuple[Array, Array]]:
     rows = np.arange(n)
     n_splits = min(N_FOLDS, n)
     if groups is not None:
-        n_groups = len(np.unique(groups))
-        if n_groups < 2:
-            raise ValueError("groups has a single group, which cannot be divided into folds; leave out groups")
-        n_splits = min(N_FOLDS, n_groups)
+        n_splits = min(N_FOLDS, _number_of_groups(groups))
     if n > MAX_ROWS_FOR_FOLDS:
         if groups is not None:
             _, own = _group_folds(n_splits, shuffle, seed, groups, weight)[0]

@@ -78,13 +78,16 @@ def onnx_model(fitted: FittedModel) -> Any:
 
 
 def _check_supported(fitted: FittedModel) -> None:
+    found = []
     for kind, own in (("categorical", fitted.columns.categories), ("date", fitted.columns.dates)):
         if own:
             names = [j if fitted.feature_names_in is None else str(fitted.feature_names_in[j]) for j in sorted(own)]
-            raise ValueError(
-                f"to_onnx: the model has {kind} columns {names}, which are not supported; convert them to numbers "
-                "before fitting"
-            )
+            found.append(f"{kind} columns {names}")
+    if found:
+        raise ValueError(
+            f"to_onnx: the model has {' and '.join(found)}, which are not supported; convert them to numbers before "
+            "fitting"
+        )
     for member in fitted.ensemble.transformed:
         assert member.boosted is not None
         if _learner(member) in _whole_models():

@@ -391,6 +391,10 @@ class Experts:
         Values in far larger units, before an early outlier was found, are only rounding: start again.
         """
         if factor > self.LARGEST_RATIO:
-            self.levels, self.errors, self.mass = np.zeros_like(self.levels), np.zeros_like(self.errors), 0.0
+            self.forget()
         self.levels *= factor
         self.errors *= factor
+
+    def forget(self) -> None:
+        """Start again."""
+        self.levels, self.errors, self.mass = np.zeros_like(self.levels), np.zeros_like(self.errors), 0.0

@@ -56,6 +56,7 @@ MAX_LEAF_COEFFICIENTS = 2048
 N_MOVED = 4  # number of trees whose gates a row moves, and of rows of Q
 N_ENTRIES = 8  # number of entries that it moves in each of these rows of Q
 MAX_STEP_ERROR = 3.0
+LARGEST_FALL = 10.0  # of a unit, above which errors of earlier rows say nothing; and of a prediction, in ranges of y
 BOOSTING_RATE, REPLACING_RATE = 0.25, 0.5
 LEAST_ROWS = 10
 BETTER = 0.98
@@ -249,7 +250,8 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         if w == 0.0:
             self._encoder.encode(x)  # raises an error for invalid features
             return
-        with uninterrupted():  # a row is learned completely or not at all
+        # a row is learned completely or not at all; early wild cells are still in the units, and their squares overflow
+        with uninterrupted(), np.errstate(over="ignore"):
             self._learn(self._encoder.encode(x, learn=True), y, float(w))
 
     def _learn(self, row: Array, y: float, w: float) -> None:
@@ -309,7 +311,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         _, very_far = self._errors.judge(np.array([abs(truth - expected)]))
         self._experts.update(bases, truth, weight, most if very_far[0] else None)
         if very_far[0]:
-            truth = min(max(truth, expected - most), expected + most)
+            low, high = ((end - float(self._target.centre[0])) / self._y_scale for end in self._range)
+            far = LARGEST_FALL * (high - low)
+            if low - far <= expected <= high + far:  # a wild prediction moves no target
+                truth = min(max(truth, expected - most), expected + most)
+            else:
+                truth = min(max(truth, low), high)
         drifted = self._drift.update(expected - truth)
         for model, base in zip(self._models, bases[1:4], strict=True):
             model.update(basis[-len(model.coef) :], truth - base, weight)
@@ -359,11 +366,16 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
     def _build(self) -> None:
         """Adopt the current units and refit everything to the recent rows, with trees boosted on the linear model."""
         self._tame_recent_rows()
+        had_cells = self._units.scale > 0
         ratio, offset = self._units.adopt()
         self._trees.convert(self._Q, ratio, offset)
         self._Q = self._Q * ratio / ratio[:, None]
         had_units = self._target.scale[0] > 0
         y_ratio, _ = self._target.adopt()
+        fallen = ratio[had_cells] if had_units else ratio[:0]
+        if had_units and min([y_ratio[0], *fallen]) * LARGEST_FALL < 1.0:  # an outlier decided all errors until now
+            self._experts.forget()
+            self._errors.forget()
         self._experts.rescale(1.0 / float(y_ratio[0]))
         self._errors.most /= float(y_ratio[0])
         if not had_units:  # errors relative to the level count as if they were relative to the standard deviation
@@ -395,7 +407,12 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
             self._units.learn_again(X)
             self._cells.forget()
         if targets.low:
-            rows.y[places] = y = targets.clipped(y)[:, 0]
+            before, limit = y[:, 0], targets.clipped(y)[:, 0]
+            centre = (targets.low[0] + targets.high[0]) / 2
+            with np.errstate(invalid="ignore"):  # the farther away, the less it counts
+                nearer = np.where(limit == before, 1.0, (limit - centre) / (before - centre))
+            rows.weight[places] *= nearer**2
+            rows.y[places] = y = limit
             self._target.learn_again(y[:, None])
             self._errors.forget()
             if rows.n_rows == self.n_rows_seen:
