@@ -190,9 +190,9 @@ def test_learns_what_a_linear_model_cannot():
     assert errors[600:].mean() < 0.5 * linear[600:].mean()
 
 
-@pytest.mark.parametrize(("n_seeds", "most"), [(2, 1.9), pytest.param(6, 1.6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n_seeds", "most"), [(2, 1.9), pytest.param(6, 1.4, marks=pytest.mark.slow)])
 def test_stays_near_fitting_from_scratch(n_seeds, most):
-    """The batch model may take four times as many rounds where they help, which a stream has no time for."""
+    """Of trees: the Gaussian processes of the default keep all rows, which a stream cannot."""
     ratios = []
     for seed in range(n_seeds):  # one draw says little: either model may be lucky
         rows, test = list(stream(400, seed)), list(stream(200, seed=100 + seed))
@@ -201,7 +201,7 @@ def test_stays_near_fitting_from_scratch(n_seeds, most):
         X, X_test = (np.array([[x[name] for name in NAMES] for x, _ in part]) for part in (rows, test))
         y, y_test = (np.array([t for _, t in part]) for part in (rows, test))
         online = np.array([model.predict_one(x) for x, _ in test])
-        batch = SoftBoostRegressor().fit(X, y).predict(X_test)
+        batch = SoftBoostRegressor(gates="greedy").fit(X, y).predict(X_test)
         ratios.append(np.abs(online - y_test).mean() / np.abs(batch - y_test).mean())
     assert np.exp(np.mean(np.log(ratios))) < most
 
