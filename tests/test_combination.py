@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import softboost
 from softboost.forecast import Forecaster, Log
 from softboost.forecast._evidence import Judged, climb, own_weights, relative_error
-from softboost.forecast._intervals import check_levels, pool_errors
+from softboost.forecast._intervals import Pools, check_levels, pool_errors
 from softboost.forecast._origins import Origins
 from softboost.forecast._panel import Panel
 from softboost.forecast._smoothing import Smoothing
@@ -382,6 +382,41 @@ def test_three_short_series_change_nothing_for_long_ones(n_series):
     assert np.abs(values(joined, 12) - values(alone, 12)).max() < 0.001 * spread
     width = [p.iloc[:, 4].to_numpy() - p.iloc[:, 3].to_numpy() for p in (alone, joined)]
     assert_allclose(width[1], width[0], rtol=0.1)
+
+
+@pytest.mark.parametrize(("n_series", "h", "growing", "seed"), [(1, 12, True, 0), (2, 3, False, 1), (5, 6, True, 0)])
+def test_series_that_can_be_judged_but_are_short_hardly_move_long_ones(n_series, h, growing, seed):
+    rng = np.random.default_rng(seed)
+    t = np.arange(150)
+
+    def series():
+        if growing:
+            return 20 * 1.005**t * np.exp(0.05 * rng.normal(size=150))
+        return 50 + 10 * np.sin(t * np.pi / 6) + 5 * rng.normal(size=150)
+
+    long = [series() for _ in range(n_series)]
+    short = [series()[-n:] for n in (4, 7, 12)]
+    alone, joined = (Forecaster("MS", h).fit(frame(parts)).predict(level=[80, 95]) for parts in (long, long + short))
+    joined = joined[joined["unique_id"].isin(alone["unique_id"])].reset_index(drop=True)
+    assert np.abs(values(joined, h) - values(alone, h)).max() < 0.01 * long[0].std()
+    for level in (80, 95):
+        low, high = (f"SoftBoostRegressor-{side}-{level}" for side in ("lo", "hi"))
+        assert_allclose(joined[high] - joined[low], alone[high] - alone[low], rtol=0.1)
+
+
+def test_short_series_have_the_intervals_of_short_series():
+    """Where there are many of them, whose errors are larger in units of the series."""
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=(60, 40, 2))
+    errors[30:] *= 3
+    errors[30:, :30] = np.nan
+    pools = Pools.of(errors, np.ones(60), [90], 1.0, 1)
+    long, short = pools.long.widths[0], pools.short.widths[0]
+    assert_allclose(long, 1.65, rtol=0.15)
+    assert_allclose(short, 3 * 1.65, rtol=0.25)
+    few = Pools.of(errors[:32], np.ones(32), [90], 1.0, 1)
+    assert_array_equal(few.long.widths, pool_errors(errors[:30], np.ones(30), [90]).widths)
+    assert_array_equal(few.short.widths, pool_errors(errors[:32], np.ones(32), [90]).widths)
 
 
 def test_series_too_short_to_be_judged_change_no_origin():

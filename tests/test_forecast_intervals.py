@@ -322,7 +322,7 @@ def test_bounds_of_logarithms_contain_the_forecast():
     """Logarithms and exponentials round, so that bounds of no width could miss the forecast."""
     forecast = np.array([[0.3], [1.1], [7.0], [99.9], [123.456]])
     scores = Scores(np.zeros((5, 30, 1)), np.zeros(5), logs=np.ones(5, dtype=bool), limits=np.ones(5))
-    low, high = scores.bounds(forecast, [80.0], Chain([]), None)
+    low, high = scores.bounds(forecast, [80.0], Chain([]), scores.pools([80.0]))
     assert (low[0] <= forecast).all()
     assert (high[0] >= forecast).all()
 

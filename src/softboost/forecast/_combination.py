@@ -255,7 +255,7 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     trial = Trial(plan, panel, origins, ladder, Judges(origins.judging))
     # the last value of the smoothing row comes last: it competes with all that the others have reached
     for row in sorted(rows_of(plan.candidates), key=lambda row: row.name == BANK):
-        if panel.n_series >= row.least_series:
+        if origins.judging.n_series >= row.least_series or row.least_series == 1:
             progress(f"judging {', '.join(map(label, row.judged))}")
             row.judge(row.judged, trial)
     corrections: dict[str, Correction] = {}

@@ -218,7 +218,7 @@ def _bounds(record: Record, panel: Panel, back: Array, forecast: Array, first_fi
     if record.levels and len(present):
         training = panel.take(present).cut(back[present, 0])
         scores = record.scores_of(training, first_fit[0])
-        bounds = record.model._bounds(forecast[present], record.levels, scores, record.pool)
+        bounds = record.model._bounds(forecast[present], record.levels, scores, record.pools)
         for name, values in bounds.items():
             out[name][present] = values.reshape(forecast[present].shape)
     return out

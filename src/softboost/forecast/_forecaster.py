@@ -31,7 +31,7 @@ from ._features import DateFeature, FeatureChooser, Features, season_of
 from ._fitted import FitMany, Fitted
 from ._frame import LongFrame, add_columns, concatenate, infer_freq, read_future, read_long, take
 from ._frame_forms import Names, as_long, long_with_freq
-from ._intervals import Pool, check_levels
+from ._intervals import Pools, check_levels
 from ._judging import Plan
 from ._learned import STRATEGIES, Learned, Settings
 from ._one_pass import forecast_frame, forecast_on_engine
@@ -244,7 +244,7 @@ class Forecaster(BaseEstimator):
         levels = [] if level is None else check_levels(level)
         if levels:
             scores = self._scores_for(h)
-            columns.update(self._bounds(forecast, levels, scores, scores.pool(levels)))
+            columns.update(self._bounds(forecast, levels, scores, scores.pools(levels)))
         return add_columns(future, columns)
 
     def forecast(
@@ -512,7 +512,7 @@ class Forecaster(BaseEstimator):
         levels = [] if level is None else check_levels(level)
         if levels:
             scores = other._calibrate(training, h, first_fit[0] if first_fit else None)
-            bounds = other._bounds(forecast[present], levels, scores, scores.pool(levels))
+            bounds = other._bounds(forecast[present], levels, scores, scores.pools(levels))
             for name, values in bounds.items():
                 columns[name] = np.full(forecast.shape, np.nan)
                 columns[name][present] = values.reshape(forecast[present].shape)
@@ -776,9 +776,9 @@ class Forecaster(BaseEstimator):
             self._scores[h] = self._calibrate(self.frame_.panel, h, self.fitted_)
         return self._scores[h]
 
-    def _bounds(self, forecast: Array, levels: list[float], scores: Scores, pool: Pool | None) -> dict[str, Array]:
+    def _bounds(self, forecast: Array, levels: list[float], scores: Scores, pools: Pools) -> dict[str, Array]:
         """Columns of bounds, named and ordered as by Nixtla: lower bounds from wide to narrow, then upper bounds."""
-        low, high = scores.bounds(forecast, levels, self.target_transforms_, pool)
+        low, high = scores.bounds(forecast, levels, self.target_transforms_, pools)
         if (np.isnan(low) & ~np.isnan(forecast)).any():
             warnings.warn(
                 "intervals are NaN for series of one or two values, because no other series shows how far values move; "

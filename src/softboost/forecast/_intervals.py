@@ -11,10 +11,11 @@ import numpy as np
 from scipy import stats
 from sklearn.isotonic import isotonic_regression
 
-from ._panel import Array
+from ._panel import Array, least_telling
 
 __all__ = [
     "Pool",
+    "Pools",
     "borrowed_scales",
     "check_levels",
     "conformal_widths",
@@ -26,7 +27,7 @@ __all__ = [
 
 ENOUGH = 20  # number of errors from which a series uses its own errors only
 LATEST = 2000  # windows, counted over series, that show whether errors have grown lately
-BLOCK = 200  # likewise, that show how large the errors of a time are
+BLOCK = 200  # likewise, that show how large the errors of a time, or of short series, are
 DEVIATIONS = 0.5  # standard deviations by which errors of the time to come may exceed those of the past
 LEAST_VALUES = 3  # values from which the changes of a series are known
 LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the series
@@ -198,6 +199,52 @@ def panel_widths(
     widths = np.fmax(widths, LEAST_SCALE * scales[:, None] * random_walk)
     widths = np.where(np.isinf(widths) & np.isnan(scales[:, None]), np.nan, widths)
     return np.maximum.accumulate(widths, axis=2)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Pooled errors for series of different lengths.
+
+    Attributes
+    ----------
+    least : float
+        Number of windows from which a series is long; see :func:`softboost.forecast._panel.least_telling`.
+    long : Pool or None
+        Errors of the long series, for these; None if there is one.
+    short : Pool or None
+        Errors of the others, for these; of all series if the others have fewer than 200 windows.
+    """
+
+    least: float
+    long: Pool | None
+    short: Pool | None
+
+    @classmethod
+    def of(cls, errors: Array, scales: Array, levels: Sequence[float], overlap: float, cycle: int) -> Pools:
+        """Pool errors (n_series, n_windows, h) as :func:`pool_errors` does."""
+        n_windows = _n_windows(errors)
+        least = least_telling(n_windows)
+        long = n_windows >= least
+        rest = ~long if n_windows[~long].sum() >= BLOCK else np.ones_like(long)
+
+        def pool(mine: Array) -> Pool | None:
+            return pool_errors(errors[mine], scales[mine], levels, overlap, cycle)
+
+        of_long = pool(long)
+        return cls(least, of_long, of_long if long.all() else pool(rest))
+
+    def widths(self, errors: Array, scales: Array, levels: Sequence[float], overlap: float) -> Array:
+        """Half widths (n_levels, n_series, h) as :func:`panel_widths` computes them."""
+        out = np.empty((len(levels), len(errors), errors.shape[2]))
+        long = _n_windows(errors) >= self.least
+        for mine, pool in ((long, self.long), (~long, self.short)):
+            out[:, mine] = panel_widths(errors[mine], scales[mine], levels, pool, overlap)
+        return out
+
+
+def _n_windows(errors: Array) -> Array:
+    """Number of windows with an error of each series."""
+    return np.asarray((~np.isnan(errors)).any(axis=2).sum(axis=1))
 
 
 def usual_changes(scales: Array, sizes: Array, n_known: Array) -> tuple[float, float]:

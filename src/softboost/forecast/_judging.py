@@ -215,7 +215,7 @@ def judge_regression(members: Collection[str], trial: Trial) -> None:
     (scope,) = members
     plan, panel, origins, ladder = trial.plan, trial.panel, trial.origins, trial.ladder
     held_back = origins.judged_back[:, -1]
-    usable = np.flatnonzero(panel.sizes - held_back >= LEAST_BEFORE)
+    usable = np.flatnonzero(origins.usable & (panel.sizes - held_back >= LEAST_BEFORE))
     if not len(usable):
         return
     n_sample = int(np.clip(len(usable) // 8, *SAMPLE))

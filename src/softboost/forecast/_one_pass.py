@@ -34,7 +34,7 @@ from ._frame import (
     read_long,
 )
 from ._frame_forms import Names, long_with_freq, without_pyarrow
-from ._intervals import Pool
+from ._intervals import Pools
 from ._judging import Judges
 from ._panel import Array, Panel
 from ._rolling import Scores, calibration_origins, calibration_scores, roll
@@ -91,7 +91,7 @@ class Record:
         Number of rows after each calibration origin of a regression that is used alone.
     scores : Scores or None
         Scores of the sample, without its individual series.
-    pool : Pool or None
+    pools : Pools or None
     """
 
     model: Any
@@ -107,7 +107,7 @@ class Record:
     pooled_earlier: Fitted | None = None
     origins: Array | None = None
     scores: Scores | None = None
-    pool: Pool | None = None
+    pools: Pools | None = None
 
     def fit(self, panel: Panel) -> Fitted | Combination:
         """Fit the models that forecast the series of a part."""
@@ -204,7 +204,7 @@ def learn_record(
 
 def _with_scores(record: Record, scores: Scores) -> Record:
     bare = replace(scores, errors=scores.errors[:0], scales=scores.scales[:0], logs=None, limits=None, nonnegative=None)
-    return replace(record, scores=bare, pool=scores.pool(record.levels))
+    return replace(record, scores=bare, pools=scores.pools(record.levels))
 
 
 # -- a part of the series ------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def forecast_table(
         forecast = fitted.predict(panel, np.arange(panel.n_series), known)
         columns = {model._name: forecast.ravel()}
         if record.levels:
-            columns.update(model._bounds(forecast, record.levels, record.scores_of(panel, fitted), record.pool))
+            columns.update(model._bounds(forecast, record.levels, record.scores_of(panel, fitted), record.pools))
         remarks = _remarks(panel)
         flags.update({name: text for name, text in zip(frame.id_list(), remarks, strict=True) if text})
         if record.flags:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, Rows, inputs, relative_units, row_weights, targets
-from ._panel import Array, Future, Panel
-from ._smoothing import Outlook, Smoothing, stride_of
+from ._panel import Array, Future, Panel, least_telling
+from ._smoothing import Outlook, Smoothing, stride_of, width_of
 
 __all__ = ["LEAST_BEFORE", "Judging", "Origins", "ahead", "last_known"]
 
@@ -29,12 +29,15 @@ class Judging:
     ----------
     n_origins : int
         Number of judged origins per series.
-    alone : bool
-        Whether a single series is long enough to be judged.
+    n_series : int
+        Number of series that are long enough to be judged.
+    least_size : float
+        Number of values from which a series is judged; shorter ones say nothing about the others.
     """
 
     n_origins: int
-    alone: bool
+    n_series: int
+    least_size: float
 
 
 class Origins:
@@ -42,8 +45,8 @@ class Origins:
 
     Origin k of a series lies ``first + k * stride`` rows before its end. The first ``n_judged`` are judged. Models that
     are judged there were fitted to origins whose horizon ends before all of them. Series start at different phases of
-    the stride. A panel of few series contains each of them once per phase. Series that are too short to be judged do
-    not count, so that they change nothing for the others.
+    the stride. A panel of few series contains each of them once per phase. Series that are too short to be judged, or
+    less than half as long as typical ones, do not count, so that they change nothing for the others.
 
     With ``judged_as``, the panel is a part of another one that was judged before: its origins are judged as those
     were, and nothing is learned from them.
@@ -54,15 +57,15 @@ class Origins:
     ) -> None:
         self.h, self.stride, self.n_series = h, stride_of(h), panel.n_series
         self.per_block = -(-h // self.stride)
-        n_usable = max(1, int((panel.sizes - h >= LEAST_BEFORE).sum()))
-        self.judging = Judging(self._n_judged(panel, n_usable), n_usable == 1) if judged_as is None else judged_as
+        self.judging = self._judging(panel, width_of(h, smoothing.seasons)) if judged_as is None else judged_as
+        n_usable = max(1, self.judging.n_series)
         self.n_judged = self.judging.n_origins
         learns = columns and judged_as is None
         self.first_learned = self.n_judged - 1 + self.per_block
         n_origins = self.first_learned + N_LEARNED if learns else self.n_judged
         many = min(FEW_ROWS // (n_usable * N_LEARNED), PHASE_STEPS // h) if learns else 1
         n_phases = int(np.clip(many, 1, self.stride))
-        own_phase = np.zeros(self.n_series, dtype=np.int64) if self.judging.alone else panel.keys % self.stride
+        own_phase = np.zeros(self.n_series, dtype=np.int64) if n_usable == 1 else panel.keys % self.stride
         phase = own_phase + (self.stride // n_phases) * np.arange(n_phases)[:, None]
         self.panel = panel.take(np.tile(np.arange(self.n_series), n_phases)) if n_phases > 1 else panel
         first = self.h + (phase % self.stride).ravel()
@@ -72,16 +75,23 @@ class Origins:
         self.n_before = self.panel.sizes[:, None] - self.back
         self.X = inputs(self.outlook, self.panel, self.future, n_origins) if columns else None
 
-    def _n_judged(self, panel: Panel, n_usable: int) -> int:
-        wanted = max(N_BLOCKS, -(-MANY_BLOCKS // n_usable)) * self.per_block + 1
+    def _judging(self, panel: Panel, width: int) -> Judging:
+        least_size = max(least_telling(panel.sizes, width), float(self.h + LEAST_BEFORE))
+        n_usable = int((panel.sizes >= least_size).sum())
+        wanted = max(N_BLOCKS, -(-MANY_BLOCKS // max(1, n_usable))) * self.per_block + 1
         room = int(np.max(panel.sizes) * MAX_HELD_BACK - self.h) // self.stride
-        return max(2, min(wanted, room))
+        return Judging(max(2, min(wanted, room)), n_usable, least_size)
+
+    @property
+    def usable(self) -> Array:
+        """Whether each series is long enough to be judged."""
+        return self.panel.sizes[: self.n_series] >= self.judging.least_size
 
     def judged(self, values: Array) -> Array:
-        """The judged origins of every series; NaN where too little was known there."""
+        """The judged origins of every series; NaN where too little was known, and for series that are not judged."""
         mine = slice(0, self.n_series), slice(0, self.n_judged)
         out = values[mine].astype(np.float64)
-        out[self.n_before[mine] < LEAST_BEFORE] = np.nan
+        out[(self.n_before[mine] < LEAST_BEFORE) | ~self.usable[:, None]] = np.nan
         return out
 
     @property
@@ -92,12 +102,15 @@ class Origins:
     def rows(self, first: int) -> Rows:
         """Rows to learn a correction from, of the origins from number ``first`` on.
 
-        Of many rows, a random part of all ages is kept: series of the same time move together, so that the latest rows
-        would be many observations of few events.
+        Series that are too short to be judged do not count, unless there are many rows. Of very many, a random part of
+        all ages is kept: series of the same time move together, so that the latest rows would be many observations of
+        few events.
         """
         assert self.X is not None
         y = targets(self.outlook, self.actual)[:, first:]
-        there = np.argwhere(np.isfinite(y).all(axis=2) & (self.n_before[:, first:] >= LEAST_KNOWN))
+        fine = np.isfinite(y).all(axis=2) & (self.n_before[:, first:] >= LEAST_KNOWN)
+        telling = fine & (self.panel.sizes >= self.judging.least_size)[:, None]
+        there = np.argwhere(fine if telling.sum() > FEW_ROWS else telling)
         if len(there) > MAX_ROWS:
             there = there[np.sort(np.random.default_rng(0).choice(len(there), MAX_ROWS, replace=False))]
         series, origin = there.T

@@ -11,7 +11,7 @@ import numpy as np
 from coreforecast.grouped_array import GroupedArray
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "ranges"]
+__all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "least_telling", "ranges"]
 
 Array = NDArray[Any]
 
@@ -36,6 +36,24 @@ def ranges(starts: Array, stops: Array) -> Array:
     sizes = stops - starts
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+
+
+def least_telling(sizes: Array, most: float = np.inf) -> float:
+    """Size from which a series says something about the others: half of the size of typical series.
+
+    Half of the values belong to series that are at least as long as a typical one. At most ``most`` values of a series
+    count, so that a single long one does not decide. A few short series change nothing for the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from softboost.forecast._panel import least_telling
+    >>> least_telling(np.array([150, 4, 7, 12])), least_telling(np.array([12, 10, 9]))
+    (75.0, 5.0)
+    """
+    ordered = np.sort(sizes)
+    total = np.cumsum(np.minimum(ordered, most))
+    return float(ordered[np.searchsorted(total, total[-1] / 2)]) / 2 if len(sizes) else 0.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ._intervals import Pool, borrowed_scales, panel_widths, pool_errors, shaped, usual_changes
+from ._intervals import Pools, borrowed_scales, shaped, usual_changes
 from ._panel import Array, Future, Panel
 from ._smoothing import stride_of
 from .target_transforms import Chain, Log
@@ -176,22 +176,22 @@ class Scores:
     unknown: bool = False
     cycle: int = 1
 
-    def pool(self, levels: list[float]) -> Pool | None:
-        """Pooled errors of all series; None for a single series."""
-        return pool_errors(self.errors, self.scales, levels, self.overlap, self.cycle)
+    def pools(self, levels: list[float]) -> Pools:
+        """Pooled errors of the series."""
+        return Pools.of(self.errors, self.scales, levels, self.overlap, self.cycle)
 
-    def widths(self, levels: list[float], h: int, pool: Pool | None) -> Array:
+    def widths(self, levels: list[float], h: int, pools: Pools) -> Array:
         """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
-        widths = panel_widths(self.errors, self.scales, levels, pool, self.overlap)[:, :, :h]
+        widths = pools.widths(self.errors, self.scales, levels, self.overlap)[:, :, :h]
         return widths if self.limits is None else np.minimum(widths, self.limits[:, None])
 
-    def bounds(self, forecast: Array, levels: list[float], transforms: Chain, pool: Pool | None) -> tuple[Array, Array]:
+    def bounds(self, forecast: Array, levels: list[float], transforms: Chain, pools: Pools) -> tuple[Array, Array]:
         """Lower and upper bounds (n_levels, n_series, ..., h) of forecasts (n_series, ..., h).
 
         Their distance never decreases with the step. A series that was never negative has no negative bound.
         """
         centre, inverse = self.link(forecast, transforms)
-        widths = self.widths(levels, forecast.shape[-1], pool)
+        widths = self.widths(levels, forecast.shape[-1], pools)
         widths = widths.reshape(len(levels), len(forecast), *[1] * (forecast.ndim - 2), -1)
         floors: Array = np.full(len(forecast), -np.inf)
         if self.nonnegative is not None:
