@@ -281,6 +281,34 @@ def test_predictions_have_the_unit_of_the_target(unit):
         models[1].learn_one({"lag": previous * unit}, now * unit)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e90])
+def test_predictions_do_not_depend_on_the_unit_of_columns(unit):
+    """The squares of these values are zero or infinite."""
+    models = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for x, y in stream(300):
+        scaled = {name: value * unit for name, value in x.items()}
+        assert models[1].predict_one(scaled) == pytest.approx(models[0].predict_one(x), rel=1e-6, abs=1e-6)
+        models[0].learn_one(x, y)
+        models[1].learn_one(scaled, y)
+
+
+def test_states_with_variances_go_on():
+    """States of older versions have no standard deviations."""
+    model = OnlineSoftBoostRegressor()
+    learn(model, stream(150))
+    state = model.get_state()
+    for name in ("units", "target"):
+        state[name]["variance"] = state[name].pop("spread") ** 2
+    again = OnlineSoftBoostRegressor.from_state(state)
+    learn(model, stream(150, 1))
+    learn(again, stream(150, 1))
+    x, _ = next(stream(1, 2))
+    assert again.predict_one(x) == pytest.approx(model.predict_one(x), rel=1e-6)
+    state["units"]["variance"][1] = -1.0
+    with pytest.raises(ValueError, match="spread contains NaN or a number outside 0"):
+        OnlineSoftBoostRegressor.from_state(state)
+
+
 def test_weights_count_rows():
     """Rows of weight zero change nothing; heavy rows win over light ones that contradict them."""
     rows = list(stream(200))
@@ -589,7 +617,7 @@ def test_new_units_leave_the_answers_of_gates_as_they_are():
     assert_allclose(trees.forward(new @ (Q * ratio / ratio[:, None]).T)[1], before, rtol=1e-10)
 
 
-def test_running_units_are_mean_and_variance():
+def test_running_units_are_mean_and_standard_deviation():
     rows = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 2))
     rows[::3, 1] = np.nan
     units = RunningUnits()
@@ -597,11 +625,11 @@ def test_running_units_are_mean_and_variance():
     for row in rows:
         units.update(row)
     assert_allclose(units.mean, np.nanmean(rows, axis=0))
-    assert_allclose(units.variance, np.nanvar(rows, axis=0))
+    assert_allclose(units.spread, np.nanstd(rows, axis=0))
     assert units.have_shifted()
     units.adopt()
     assert not units.have_shifted()
-    assert_allclose(units.standardised(rows)[0], [(rows[0, 0] - units.mean[0]) / np.sqrt(units.variance[0]), 0.0])
+    assert_allclose(units.standardised(rows)[0], [(rows[0, 0] - units.mean[0]) / units.spread[0], 0.0])
 
 
 def test_columns_are_cut_off_at_eight_standard_deviations():

@@ -101,14 +101,14 @@ def _parts(name: Any, value: Any) -> dict[Slot, float]:
 
 
 class RunningUnits:
-    """Running mean and variance of the columns, and the centre and scale in use, which are updated occasionally.
+    """Running mean and standard deviation of the columns, and the centre and scale in use, updated occasionally.
 
     Coefficients in units of ``centre`` and ``scale`` must be converted when :meth:`adopt` changes them. A scale of 0
-    marks a column that has been constant so far.
+    marks a column that has been constant so far. Variances are not stored, because those of tiny columns would be 0.
     """
 
     def __init__(self) -> None:
-        self.count, self.mean, self.variance, self.centre, self.scale = (np.zeros(0) for _ in range(5))
+        self.count, self.mean, self.spread, self.centre, self.scale = (np.zeros(0) for _ in range(5))
 
     def grow(self, n_new: int) -> None:
         for name, a in vars(self).items():
@@ -120,15 +120,19 @@ class RunningUnits:
         self.count += seen
         rate = 1.0 / np.clip(self.count, 1.0, MEMORY)
         step = np.where(seen, row - self.mean, 0.0)
-        self.variance += np.where(seen, rate * ((1.0 - rate) * step * step - self.variance), 0.0)
+        moved = np.sqrt(1.0 - rate) * np.hypot(self.spread, np.sqrt(rate) * step)
+        self.spread = np.where(seen, moved, self.spread)
         self.mean += rate * step
 
     def learn_again(self, rows: Array) -> None:
-        """Replace mean and variance by those of these rows."""
+        """Replace mean and standard deviation by those of these rows."""
         present = ~np.isnan(rows)
         n = np.maximum(present.sum(axis=0), 1)
         self.mean = np.where(present, rows, 0.0).sum(axis=0) / n
-        self.variance = np.where(present, (rows - self.mean) ** 2, 0.0).sum(axis=0) / n
+        away = np.where(present, np.abs(rows - self.mean), 0.0)
+        most = away.max(axis=0)
+        share = away / np.where(most > 0, most, 1.0)
+        self.spread = most * np.sqrt((share**2).sum(axis=0) / n)
 
     def standardised(self, rows: Array) -> Array:
         """Standardised rows, clipped at 8 standard deviations; missing values are 0, the mean."""
@@ -138,7 +142,7 @@ class RunningUnits:
 
     def have_shifted(self) -> bool:
         """Whether a column has moved by a standard deviation, or its scale by a factor of two, since :meth:`adopt`."""
-        spread, fixed = np.sqrt(self.variance), self.scale > 0
+        spread, fixed = self.spread, self.scale > 0
         moved = np.abs(self.mean - self.centre) > self.scale
         moved |= (spread > 2.0 * self.scale) | (spread < 0.4 * self.scale)
         appeared = ~fixed & (spread > 0) & (self.count > 4)
@@ -146,8 +150,7 @@ class RunningUnits:
 
     def adopt(self) -> tuple[Array, Array]:
         """Adopt the current units; returns ratio and offset with ``old value = ratio * new value + offset``."""
-        spread = np.sqrt(self.variance)
-        scale = np.where(spread > 1e-9 * np.abs(self.mean), spread, 0.0)
+        scale = np.where(self.spread > 1e-9 * np.abs(self.mean), self.spread, 0.0)
         both = (self.scale > 0) & (scale > 0)
         old = np.where(both, self.scale, 1.0)
         ratio, offset = np.where(both, scale, 1.0) / old, np.where(both, self.mean - self.centre, 0.0) / old

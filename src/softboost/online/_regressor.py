@@ -42,7 +42,7 @@ from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
 from ._parts import Experts, Reach, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
-from ._state import check_range, check_size, of_present_form, pack, unpack, unpack_encoder
+from ._state import check_range, check_size, of_present_form, pack, unpack, unpack_encoder, with_spread
 
 __all__ = ["OnlineSoftBoostRegressor"]
 
@@ -491,6 +491,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         for name in ("cells", "errors", "latest"):  # older states have none
             state.setdefault(name, pack({name: model._parts()[name]})[name])
         state["experts"] = of_present_form(state.get("experts"), N_BASES)
+        state["units"], state["target"] = with_spread(state.get("units")), with_spread(state.get("target"))
         plain = unpack(model._parts(), state)
         check_range(plain["range"], plain["n_rows_seen"])
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]
