@@ -104,7 +104,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     gates : {"auto", "greedy", "random"}, default="auto"
         Initial gates: the best splits, or small random weights that are moved by gradient steps.
     init : {"auto", "zero", "constant", "linear"}, default="auto"
-        Prediction before the first tree: zero, the best constant or a linear model.
+        Prediction before the first tree: zero, the best constant or a linear model. With a log link, zero is a
+        prediction of 1, and the mean of y must be between 1e-12 and 1e12.
     ridge : float or "auto", default="auto"
         Ridge penalty on the leaves; larger values shrink the output of each tree. Not used with ``gates="random"`` and
         constant leaves, which have no closed form.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost.losses import Loss, make_loss
+from softboost.losses import Loss, check_zero_start, make_loss
 
 from .checks import check_columns, check_weight, check_y, resolve_n_threads, resolve_seed
 from .columns import Columns
@@ -127,6 +127,8 @@ class Task:
         if previous is None:
             task._learn_units()
         task.loss.check_target(task.y)
+        if model.init == "zero" and previous is None:
+            check_zero_start(task.loss, task.y)
         _check_gradient(task.loss, task.y)
         if eval_set is not None:
             task._read_eval_set(model, eval_set)
