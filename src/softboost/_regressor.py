@@ -94,7 +94,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         The paper's Q. None boosts trees on the columns themselves (BSDT), ``"linear"`` learns z = Q x (BSDT-Q), and
         ``"diagonal"`` learns a weight for each column. Pass an instance from :mod:`softboost.transforms` to set its
         parameters. Unless every parameter of the trees is set, trees without the transform compete with one that starts
-        at the identity (``"linear"``, networks), and with ``n_estimators="auto"`` with every transform.
+        at the identity (``"linear"``, ``"diagonal"``, networks), and with ``n_estimators="auto"`` with every transform.
     weak_learner : "soft", "lightgbm", "xgboost", "catboost", HardTrees or estimator, default="soft"
         The trees to boost. The name of another library boosts its trees with default parameters; pass an unfitted
         regressor of that library, or a scikit-learn tree regressor, to set them. With a feature transform, each round
