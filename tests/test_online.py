@@ -121,6 +121,21 @@ def test_two_targets_alike_are_a_new_level_where_the_last_value_predicts_best():
     assert own < 0.75 * last  # the jump costs two rows: itself and the next, on which it may be an outlier
 
 
+def test_a_level_that_was_taken_for_an_early_outlier_does_not_make_experts_equal():
+    """The unit falls to a thousandth when the first jump of a constant is found; the last value stays the best."""
+    level = np.full(300, 0.2)
+    level[[61, 62, 116]] += 2.3e-5
+    level[179] -= 2.67e-4
+    level[220:] -= 0.02
+    model, errors = OnlineSoftBoostRegressor(), []
+    for t in range(12, 300):
+        x = {f"lag{k}": level[t - k] for k in range(1, 13)}
+        errors.append((abs(model.predict_one(x) - level[t]), abs(level[t - 1] - level[t])))
+        model.learn_one(x, level[t])
+    own, last = np.sum(errors[1:], axis=0)
+    assert own < 1.1 * last
+
+
 @pytest.mark.parametrize("wild", [1e3, -1e12])
 def test_an_outlier_leaves_the_next_prediction_and_the_experts_alone(wild):
     rng = np.random.default_rng(0)

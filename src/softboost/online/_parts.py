@@ -340,6 +340,7 @@ class Experts:
     RATES = np.array([0.0, 0.1, 0.5])
     LARGEST_ERROR = 5.0
     LARGEST_RATIO = 1e6  # of successive units of the target
+    KEPT_ROWS = 4.0  # as which earlier rows count after an early outlier
     DOUBT = 0.02  # least probability of an outlier before its errors are known
     MOST_EVIDENCE = 32.0  # of one outlier about the next one, in mean absolute errors of the best expert
     JUMP = 3.0  # errors of the previous target, relative to its mean absolute error, above which it is a jump
@@ -397,6 +398,13 @@ class Experts:
             self.forget()
         self.levels *= factor
         self.errors *= factor
+
+    def keep_order(self) -> None:
+        """Keep only how the experts compare, as evidence of a few rows whose errors are about one."""
+        if self.mass > 0.0:
+            relative = np.minimum(self.errors / (self.errors.min() + 1e-300), self.LARGEST_ERROR)
+            self.mass = min(self.mass, self.KEPT_ROWS)
+            self.levels, self.errors = np.zeros_like(self.levels), self.mass * relative
 
     def forget(self) -> None:
         """Start again."""

@@ -373,10 +373,10 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         had_units = self._target.scale[0] > 0
         y_ratio, _ = self._target.adopt()
         fallen = ratio[had_cells] if had_units else ratio[:0]
-        if had_units and min([y_ratio[0], *fallen]) * LARGEST_FALL < 1.0:  # an outlier decided all errors until now
-            self._experts.forget()
-            self._errors.forget()
         self._experts.rescale(1.0 / float(y_ratio[0]))
+        if had_units and min([y_ratio[0], *fallen]) * LARGEST_FALL < 1.0:  # an outlier decided all errors until now
+            self._experts.keep_order()
+            self._errors.forget()
         self._errors.most /= float(y_ratio[0])
         if not had_units:  # errors relative to the level count as if they were relative to the standard deviation
             self._experts.levels[:] = 0.0
