@@ -75,6 +75,15 @@ GRADIENT_STEPS = {
 }
 
 
+@pytest.mark.parametrize("kind", ["plain", "constant leaves"])
+def test_single_precision(kind):
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 120)
+    X = X.astype(np.float32)
+    model = helpers.MODELS[kind](random_state=0)
+    weighted = model.fit(X, y, sample_weight=weight).predict(X)
+    assert_array_equal(weighted, model.fit(X[rows], y[rows]).predict(X))
+
+
 @pytest.mark.parametrize("kind", GRADIENT_STEPS)
 def test_gradient_steps_do_not_amplify_rounding(kind):
     """100 steps on random gates turn the rounding of a sum into tenths of a standard deviation."""

@@ -424,7 +424,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
         """Fit one boosted candidate on all rows, with early stopping, warm start and handling of Ctrl-C."""
         recipe = candidate.recipe
-        if task.is_sampled or self.early_stopping or not _is_smooth(recipe, task.loss):
+        rounded = task.encoded.dtype == np.float32 or not _is_smooth(recipe, task.loss)
+        if task.is_sampled or self.early_stopping or rounded:
             last_rows_are_held = self.early_stopping and self.shuffle is False
             task = task.merged(self.loss if previous is None else None, neighbours=last_rows_are_held)
         train, held = task.hold_out(self)
