@@ -307,6 +307,14 @@ def test_predictions_do_not_depend_on_the_unit_of_columns(unit):
         models[1].learn_one(scaled, y)
 
 
+def test_model_of_the_largest_columns_can_be_saved(tmp_path):
+    model = OnlineSoftBoostRegressor()
+    learn(model, [({"a": 1e300 * (-1) ** i, "b": 1e100 * (i % 7)}, float(i % 5)) for i in range(300)])
+    model.save(tmp_path / "model")
+    x = {"a": 1e100, "b": 3e99}
+    assert softboost.load(tmp_path / "model").predict_one(x) == model.predict_one(x)
+
+
 def test_states_with_variances_go_on():
     """States of older versions have no standard deviations."""
     model = OnlineSoftBoostRegressor()

@@ -121,7 +121,7 @@ class RunningUnits:
         rate = 1.0 / np.clip(self.count, 1.0, MEMORY)
         step = np.where(seen, row - self.mean, 0.0)
         moved = np.sqrt(1.0 - rate) * np.hypot(self.spread, np.sqrt(rate) * step)
-        self.spread = np.where(seen, moved, self.spread)
+        self.spread = np.where(seen, np.minimum(moved, LARGEST), self.spread)
         self.mean += rate * step
 
     def learn_again(self, rows: Array) -> None:
@@ -132,7 +132,7 @@ class RunningUnits:
         away = np.where(present, np.abs(rows - self.mean), 0.0)
         most = away.max(axis=0)
         share = away / np.where(most > 0, most, 1.0)
-        self.spread = most * np.sqrt((share**2).sum(axis=0) / n)
+        self.spread = np.minimum(most * np.sqrt((share**2).sum(axis=0) / n), LARGEST)
 
     def standardised(self, rows: Array) -> Array:
         """Standardised rows, clipped at 8 standard deviations; missing values are 0, the mean."""
@@ -192,7 +192,7 @@ class Reach:
         far &= ~changed
         very = far & (away > self.VERY_FAR * self.most)
         seen = np.where(far, np.where(very, 0.0, self.FAR * self.most), np.where(present, away, 0.0))
-        self.most = np.maximum(self.memory * self.most, seen)
+        self.most = np.minimum(np.maximum(self.memory * self.most, seen), LARGEST)
         self.known += present
         return far, very
 
