@@ -220,6 +220,19 @@ def test_selection_includes_trees_without_the_transform(settings):
     assert names == without | {"linear"}
 
 
+@pytest.mark.parametrize("transform", ["diagonal", Linear(group_lasso=0.1)], ids=str)
+def test_few_rows_where_the_transform_does_not_help(transform):
+    """Without a competitor, both had three times the error of no transform."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 20))
+    y = np.abs(X[:, 0]) + X[:, 1] * (X[:, 2] > 0) + 0.3 * rng.normal(size=1100)
+    errors = []
+    for own in (None, transform):
+        model = SoftBoostRegressor(n_estimators=30, feature_transform=own, random_state=0).fit(X[:100], y[:100])
+        errors.append(np.mean((model.predict(X[100:]) - y[100:]) ** 2))
+    assert errors[1] <= 1.1 * errors[0]
+
+
 def test_rectangular_transform_with_a_number_of_rounds_has_no_competitor():
     X, y = index_rows(60)
     model = SoftBoostRegressor(n_estimators=3, feature_transform=Linear(2)).fit(X, y)

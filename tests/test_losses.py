@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 import helpers
 from softboost import SoftBoostRegressor, losses
 from softboost.losses import LOSSES, FunctionLoss, Huber, Loss, Quantile, Tweedie, make_loss
+from softboost.presets import bsdt
 
 each_loss = pytest.mark.parametrize("loss", helpers.LOSS_TABLE)
 
@@ -287,6 +288,20 @@ def test_log_link_refuses_y_that_its_exponential_cannot_reach(loss, dtype, large
     X, y = helpers.make_data(20)
     with pytest.raises(ValueError, match=f"loss='{loss}' needs the largest y between .* divide y by a constant"):
         SoftBoostRegressor(loss=loss).fit(X.astype(dtype), np.exp(y) * (largest / np.exp(y).max()))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e36])
+@pytest.mark.parametrize("loss", LOG_LINK)
+def test_log_link_refuses_y_that_trees_cannot_reach_from_zero(loss, scale):
+    X, y = helpers.make_data(60)
+    y = np.exp(0.3 * y)
+    with pytest.raises(
+        ValueError, match=f"init='zero' with loss='{loss}' starts at a prediction of 1, too far from .*"
+    ):
+        bsdt(loss=loss).fit(X, scale * y)
+    for near in (1e-6, 1e6):
+        prediction = bsdt(loss=loss, random_state=0).fit(X, near * y).predict(X)
+        assert np.median(np.abs(np.log(prediction / (near * y)))) < 0.1
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------

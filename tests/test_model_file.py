@@ -559,7 +559,8 @@ class TestReading:
     def test_small_file_cannot_ask_for_much_memory(self, d, limit):
         """theta of a diagonal transform has d numbers, its matrix d squared."""
         X, y = make_data(20, 3)
-        model = SoftBoostRegressor(1, 0.5, 1, feature_transform="diagonal", init="zero").fit(X, y)
+        settings = {"leaves": "linear", "gates": "greedy", "init": "zero"}
+        model = SoftBoostRegressor(1, 0.5, 1, feature_transform="diagonal", **settings).fit(X, y)
         data = dumps(model)
         end = PREFIX.size + PREFIX.unpack(data[: PREFIX.size])[2]
         header = json.loads(data[PREFIX.size : end])

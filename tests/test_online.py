@@ -121,6 +121,21 @@ def test_two_targets_alike_are_a_new_level_where_the_last_value_predicts_best():
     assert own < 0.75 * last  # the jump costs two rows: itself and the next, on which it may be an outlier
 
 
+def test_a_level_that_was_taken_for_an_early_outlier_does_not_make_experts_equal():
+    """The unit falls to a thousandth when the first jump of a constant is found; the last value stays the best."""
+    level = np.full(300, 0.2)
+    level[[61, 62, 116]] += 2.3e-5
+    level[179] -= 2.67e-4
+    level[220:] -= 0.02
+    model, errors = OnlineSoftBoostRegressor(), []
+    for t in range(12, 300):
+        x = {f"lag{k}": level[t - k] for k in range(1, 13)}
+        errors.append((abs(model.predict_one(x) - level[t]), abs(level[t - 1] - level[t])))
+        model.learn_one(x, level[t])
+    own, last = np.sum(errors[1:], axis=0)
+    assert own < 1.1 * last
+
+
 @pytest.mark.parametrize("wild", [1e3, -1e12])
 def test_an_outlier_leaves_the_next_prediction_and_the_experts_alone(wild):
     rng = np.random.default_rng(0)
@@ -279,6 +294,42 @@ def test_predictions_have_the_unit_of_the_target(unit):
         assert models[1].predict_one({"lag": previous * unit}) / unit == pytest.approx(small, rel=1e-6, abs=1e-6)
         models[0].learn_one({"lag": previous}, now)
         models[1].learn_one({"lag": previous * unit}, now * unit)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e90])
+def test_predictions_do_not_depend_on_the_unit_of_columns(unit):
+    """The squares of these values are zero or infinite."""
+    models = OnlineSoftBoostRegressor(), OnlineSoftBoostRegressor()
+    for x, y in stream(300):
+        scaled = {name: value * unit for name, value in x.items()}
+        assert models[1].predict_one(scaled) == pytest.approx(models[0].predict_one(x), rel=1e-6, abs=1e-6)
+        models[0].learn_one(x, y)
+        models[1].learn_one(scaled, y)
+
+
+def test_model_of_the_largest_columns_can_be_saved(tmp_path):
+    model = OnlineSoftBoostRegressor()
+    learn(model, [({"a": 1e300 * (-1) ** i, "b": 1e100 * (i % 7)}, float(i % 5)) for i in range(300)])
+    model.save(tmp_path / "model")
+    x = {"a": 1e100, "b": 3e99}
+    assert softboost.load(tmp_path / "model").predict_one(x) == model.predict_one(x)
+
+
+def test_states_with_variances_go_on():
+    """States of older versions have no standard deviations."""
+    model = OnlineSoftBoostRegressor()
+    learn(model, stream(150))
+    state = model.get_state()
+    for name in ("units", "target"):
+        state[name]["variance"] = state[name].pop("spread") ** 2
+    again = OnlineSoftBoostRegressor.from_state(state)
+    learn(model, stream(150, 1))
+    learn(again, stream(150, 1))
+    x, _ = next(stream(1, 2))
+    assert again.predict_one(x) == pytest.approx(model.predict_one(x), rel=1e-6)
+    state["units"]["variance"][1] = -1.0
+    with pytest.raises(ValueError, match="spread contains NaN or a number outside 0"):
+        OnlineSoftBoostRegressor.from_state(state)
 
 
 def test_weights_count_rows():
@@ -589,7 +640,7 @@ def test_new_units_leave_the_answers_of_gates_as_they_are():
     assert_allclose(trees.forward(new @ (Q * ratio / ratio[:, None]).T)[1], before, rtol=1e-10)
 
 
-def test_running_units_are_mean_and_variance():
+def test_running_units_are_mean_and_standard_deviation():
     rows = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 2))
     rows[::3, 1] = np.nan
     units = RunningUnits()
@@ -597,11 +648,11 @@ def test_running_units_are_mean_and_variance():
     for row in rows:
         units.update(row)
     assert_allclose(units.mean, np.nanmean(rows, axis=0))
-    assert_allclose(units.variance, np.nanvar(rows, axis=0))
+    assert_allclose(units.spread, np.nanstd(rows, axis=0))
     assert units.have_shifted()
     units.adopt()
     assert not units.have_shifted()
-    assert_allclose(units.standardised(rows)[0], [(rows[0, 0] - units.mean[0]) / np.sqrt(units.variance[0]), 0.0])
+    assert_allclose(units.standardised(rows)[0], [(rows[0, 0] - units.mean[0]) / units.spread[0], 0.0])
 
 
 def test_columns_are_cut_off_at_eight_standard_deviations():

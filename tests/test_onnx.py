@@ -119,6 +119,15 @@ def test_agrees_far_outside_where_predictions_are_bounded():
     assert_agrees(model, one, y)
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "gamma"])
+@pytest.mark.parametrize("size", [1e15, 3e18, 1e30])
+def test_agrees_on_columns_of_any_size_without_limits(loss, size):
+    """Prediction clips columns where larger ones could overflow; the graph clips them at the same place."""
+    X, y = make_data(60, 4, 3)
+    y = np.exp(y / np.std(y))
+    assert_agrees(bsdt(5, n_steps=20, loss=loss, random_state=0).fit(X, y), (X * size).astype(np.float32), y)
+
+
 def test_agrees_for_a_non_stationary_series():
     """The bounds of an anchored model are relative to the last value."""
     rng = np.random.default_rng(2)

@@ -75,6 +75,15 @@ GRADIENT_STEPS = {
 }
 
 
+@pytest.mark.parametrize("kind", ["plain", "constant leaves"])
+def test_single_precision(kind):
+    X, y, weight, rows = weighted_rows(helpers.LOSS_TABLE[0].values[0], 120)
+    X = X.astype(np.float32)
+    model = helpers.MODELS[kind](random_state=0)
+    weighted = model.fit(X, y, sample_weight=weight).predict(X)
+    assert_array_equal(weighted, model.fit(X[rows], y[rows]).predict(X))
+
+
 @pytest.mark.parametrize("kind", GRADIENT_STEPS)
 def test_gradient_steps_do_not_amplify_rounding(kind):
     """100 steps on random gates turn the rounding of a sum into tenths of a standard deviation."""
@@ -241,6 +250,25 @@ def test_default_folds_of_frames(params):
     model = SoftBoostRegressor(random_state=0, **params)
     encoded = Task.from_user(clone(model), frame, y, weight, None).encoded
     assert_array_equal(Task.from_user(clone(model), frame.iloc[rows], y[rows], None, None).encoded, encoded[place])
+    weighted = model.fit(frame, y, sample_weight=weight).predict(frame)
+    assert model.columns_.means
+    repeated = model.fit(frame.iloc[rows], y[rows]).predict(frame)
+    assert_allclose(weighted, repeated, rtol=0, atol=1e-9 * y.std())
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+def test_default_folds_of_frames_with_copies_further_down(cv):
+    """All copies have the means of the target over the same folds; missing texts, dates and numbers are equal."""
+    X, y, weight, _ = weighted_rows(helpers.LOSS_TABLE[0].values[0], 200)
+    X[::7, 0] = np.nan
+    many = pd.Series(np.arange(200) * 7 % 45).astype(str).where(np.arange(200) % 11 > 0, None)
+    days = pd.Series(pd.date_range("2024-01-01", periods=200)).where(np.arange(200) % 13 > 0)
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(many=many, days=days)
+    rows = np.concatenate([np.arange(200), np.random.default_rng(0).permutation(np.repeat(np.arange(200), weight - 1))])
+    model = SoftBoostRegressor(random_state=0, cv=cv)
+    encoded = Task.from_user(clone(model), frame, y, weight, None).encoded
+    of_copies = Task.from_user(clone(model), frame.iloc[rows], y[rows], None, None).encoded
+    assert_allclose(of_copies, encoded[rows], rtol=1e-12)
     weighted = model.fit(frame, y, sample_weight=weight).predict(frame)
     assert model.columns_.means
     repeated = model.fit(frame.iloc[rows], y[rows]).predict(frame)

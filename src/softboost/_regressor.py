@@ -94,7 +94,7 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
         The paper's Q. None boosts trees on the columns themselves (BSDT), ``"linear"`` learns z = Q x (BSDT-Q), and
         ``"diagonal"`` learns a weight for each column. Pass an instance from :mod:`softboost.transforms` to set its
         parameters. Unless every parameter of the trees is set, trees without the transform compete with one that starts
-        at the identity (``"linear"``, networks), and with ``n_estimators="auto"`` with every transform.
+        at the identity (``"linear"``, ``"diagonal"``, networks), and with ``n_estimators="auto"`` with every transform.
     weak_learner : "soft", "lightgbm", "xgboost", "catboost", HardTrees or estimator, default="soft"
         The trees to boost. The name of another library boosts its trees with default parameters; pass an unfitted
         regressor of that library, or a scikit-learn tree regressor, to set them. With a feature transform, each round
@@ -104,7 +104,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     gates : {"auto", "greedy", "random"}, default="auto"
         Initial gates: the best splits, or small random weights that are moved by gradient steps.
     init : {"auto", "zero", "constant", "linear"}, default="auto"
-        Prediction before the first tree: zero, the best constant or a linear model.
+        Prediction before the first tree: zero, the best constant or a linear model. With a log link, zero is a
+        prediction of 1, and the mean of y must be between 1e-12 and 1e12.
     ridge : float or "auto", default="auto"
         Ridge penalty on the leaves; larger values shrink the output of each tree. Not used with ``gates="random"`` and
         constant leaves, which have no closed form.
@@ -423,7 +424,8 @@ class SoftBoostRegressor(RegressorMixin, BaseEstimator):
     def _fit_plain(self, task: Task, candidate: Candidate, previous: FittedModel | None) -> FittedModel:
         """Fit one boosted candidate on all rows, with early stopping, warm start and handling of Ctrl-C."""
         recipe = candidate.recipe
-        if task.is_sampled or self.early_stopping or not _is_smooth(recipe, task.loss):
+        rounded = task.encoded.dtype == np.float32 or not _is_smooth(recipe, task.loss)
+        if task.is_sampled or self.early_stopping or rounded:
             last_rows_are_held = self.early_stopping and self.shuffle is False
             task = task.merged(self.loss if previous is None else None, neighbours=last_rows_are_held)
         train, held = task.hold_out(self)

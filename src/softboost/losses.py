@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+FARTHEST_FROM_ONE = 1e12  # mean of y, or its inverse, up to which trees reach y from a prediction of one
 
 
 def weighted_quantile(values: Array, weight: Array | None, q: float) -> float:
@@ -610,6 +611,17 @@ class _LogLinkLoss(Loss):
             raise ValueError(
                 f"loss={self.name!r} needs the largest y between {1 / most:g} and {most:g}, got {largest!r}; divide y "
                 "by a constant"
+            )
+
+
+def check_zero_start(loss: Loss, y_true: Array) -> None:
+    """Refuse ``init="zero"`` where a log link makes it a prediction of one, from which trees do not reach y."""
+    if isinstance(loss, _LogLinkLoss):
+        mean = float(np.mean(y_true))
+        if not 1.0 / FARTHEST_FROM_ONE <= mean <= FARTHEST_FROM_ONE:
+            raise ValueError(
+                f"init='zero' with loss={loss.name!r} starts at a prediction of 1, too far from the mean {mean:.3g} of "
+                "y; use init='constant' or divide y by a constant"
             )
 
 

@@ -13,7 +13,7 @@ from softboost._boost.greedy import GreedyTrees
 from softboost._boost.hard_trees import HardTrees, make_hard_trees
 from softboost._data.task import Task
 from softboost.losses import SquaredError
-from softboost.transforms import Linear, Transform, make_transform
+from softboost.transforms import Diagonal, Linear, Transform, make_transform
 
 from .candidates import CONSTANT, TREES, TWO_INDICES, Candidate, competing
 from .columns import All
@@ -88,8 +88,15 @@ def _boosted(params: Any, task: Task, table: list[Candidate]) -> list[Candidate]
     if transform is None:
         return without
     chosen = _with_transform(params, transform, task)  # first, because early stopping fits the first one
-    competes = params.n_estimators == AUTO or transform.starts_at_identity(task.encoded.shape[1])
+    competes = params.n_estimators == AUTO or _starts_at_columns(transform, task.encoded.shape[1])
     return [chosen, *without] if competes else [chosen]
+
+
+def _starts_at_columns(transform: Transform, n_features: int) -> bool:
+    """Whether the trees without a transform are the start of those with it, whatever moves it."""
+    if type(transform) is Linear:
+        return transform.init == "identity" and transform.n_components in (None, n_features)
+    return type(transform) is Diagonal or transform.starts_at_identity(n_features)
 
 
 def plain_trees(params: Any) -> Candidate | None:

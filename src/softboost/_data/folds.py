@@ -53,13 +53,13 @@ class Folds:
     def of_rows(self, run: Array) -> Array:
         """A fold for each row, as given by the user, else blocks of rows or groups.
 
-        ``run`` is the number of each row by :func:`softboost._data.repeated.runs_of_rows`: a block holds all equal
-        rows that follow each other.
+        ``run`` is the number of each row, in the order of their first rows, by a function of
+        :mod:`softboost._data.repeated`: a block holds all rows of equal number.
         """
         X, y, kept = self.rows
-        n_runs = int(run[-1]) + 1
+        n_runs = int(run.max()) + 1
         if isinstance(self.cv, (int, np.integer)) and self.groups is None and self.cv <= n_runs < len(run):
-            first = np.flatnonzero(np.diff(run, prepend=-1))
+            first = np.unique(run, return_index=True)[1]
             return Folds(self.cv, self.shuffle, X, y, kept[first], self.seed).of_rows(np.arange(n_runs))[run]
         if self.cv is not None:
             fold = np.full(len(kept), -1)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from softboost.losses import Loss, make_loss
+from softboost.losses import Loss, check_zero_start, make_loss
 
 from .checks import check_columns, check_weight, check_y, resolve_n_threads, resolve_seed
 from .columns import Columns
@@ -127,6 +127,8 @@ class Task:
         if previous is None:
             task._learn_units()
         task.loss.check_target(task.y)
+        if model.init == "zero" and previous is None:
+            check_zero_start(task.loss, task.y)
         _check_gradient(task.loss, task.y)
         if eval_set is not None:
             task._read_eval_set(model, eval_set)
@@ -134,13 +136,21 @@ class Task:
 
     def _encoded_out_of_fold(self, model: Any, X: Array, others: dict[int, Array]) -> Array:
         """Encoded training rows whose means of the target come from other folds; a row twice is a row of weight 2."""
-        run = runs_of_rows(self.y, X.T, *[values[None] for values in others.values()])
-        fold = self.folds(model).of_rows(run)
-        run = runs_of_rows(run[None], fold[None])
-        first = np.flatnonzero(np.diff(run, prepend=-1))
-        total = np.bincount(run, self.weight).astype(np.float64)
+        number = self._numbers_of_copies(model, X, others)
+        fold = self.folds(model).of_rows(number)
+        _, first, number = np.unique(number * (int(fold.max()) + 1) + fold, return_index=True, return_inverse=True)
+        total = np.bincount(number, self.weight).astype(np.float64)
         others = {j: values[first] for j, values in others.items()}
-        return self.columns.encode_training(X[first], others, self.y[:, first], total, fold[first])[run]
+        return self.columns.encode_training(X[first], others, self.y[:, first], total, fold[first])[number]
+
+    def _numbers_of_copies(self, model: Any, X: Array, others: dict[int, Array]) -> Array:
+        """For each row, the number of the row that it equals, where :meth:`merged_in_folds` will merge the two."""
+        columns = X.T, *map(_numbered, others.values())
+        if self.groups is None and (model.cv is None or isinstance(model.cv, (int, np.integer))):
+            first, number = distinct_rows(*columns, self.y)
+            if _are_copies(np.bincount(number, self.weight), *(part[:, first] for part in columns)):
+                return number
+        return runs_of_rows(self.y, *columns)
 
     def of_rows(self, encoded: Array, y: Array, weight: Array, loss: Any) -> Task:
         """The task with the same columns and other rows, y (n_samples, n_outputs), standardised by these rows."""
@@ -285,10 +295,8 @@ class Task:
         return merged if len(merged.kept) > (model.cv or 1) else self
 
     def _is_of_copies(self) -> bool:
-        """Whether these rows, which are all different, are light and their targets a function of their columns."""
         assert self.weight is not None
-        light = float(self.weight.max()) <= LARGEST_COPIED * self.total_weight
-        return light and len(distinct_rows(self.encoded.T)[0]) == len(self.encoded)
+        return _are_copies(self.weight, self.encoded.T)
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""
@@ -347,6 +355,20 @@ class Task:
         """Mean loss in the units of y, from standardised y and raw predictions."""
         with np.errstate(over="ignore"):  # the loss itself may be infinite, such as the square of a huge y
             return self.loss.mean(self.units.original_y(y), self.units.original_y(raw), weight)
+
+
+def _are_copies(weight: Array, *columns: Array) -> bool:
+    """Whether rows, which are all different, are light and their targets a function of their columns."""
+    light = float(weight.max()) <= LARGEST_COPIED * float(weight.sum())
+    return light and len(distinct_rows(*columns)[0]) == len(weight)
+
+
+def _numbered(values: Array) -> Array:
+    """A column of texts or dates as numbers, shape (1, n_samples), equal where the values are."""
+    if values.dtype != object:
+        return values[None]
+    index: dict[Any, int] = {}
+    return np.array([[index.setdefault(value, len(index)) for value in values]], dtype=np.float64)
 
 
 def _check_gradient(loss: Loss, y: Array) -> None:

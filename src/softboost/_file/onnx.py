@@ -24,6 +24,7 @@ from softboost._boost.gaussian_process import GaussianProcess, KernelFunction
 from softboost._boost.hard_trees import HardTree
 from softboost._boost.soft_tree import SoftTree
 from softboost._data.outliers import Codes
+from softboost._kernels import FARTHEST
 from softboost._model.ensemble import Ensemble
 from softboost._model.fitted import FittedModel
 from softboost._model.member import Member
@@ -150,9 +151,9 @@ def _standardised(graph: _Graph, fitted: FittedModel) -> str:
     centred = graph.add("Sub", encoded, graph.constant(units.centre))
     scaled = graph.add("Mul", centred, graph.constant(1.0 / units.spread))
     known = graph.add("Where", graph.add("IsNaN", scaled), graph.constant(0.0), scaled)
-    if units.low is None:
-        return known
-    return graph.add("Min", graph.add("Max", known, graph.constant(units.low)), graph.constant(units.high))
+    low = graph.constant(-FARTHEST if units.low is None else units.low)
+    high = graph.constant(FARTHEST if units.high is None else units.high)
+    return graph.add("Min", graph.add("Max", known, low), high)
 
 
 def _without_codes(graph: _Graph, codes: Codes, n_features: int) -> str:

@@ -101,14 +101,14 @@ def _parts(name: Any, value: Any) -> dict[Slot, float]:
 
 
 class RunningUnits:
-    """Running mean and variance of the columns, and the centre and scale in use, which are updated occasionally.
+    """Running mean and standard deviation of the columns, and the centre and scale in use, updated occasionally.
 
     Coefficients in units of ``centre`` and ``scale`` must be converted when :meth:`adopt` changes them. A scale of 0
-    marks a column that has been constant so far.
+    marks a column that has been constant so far. Variances are not stored, because those of tiny columns would be 0.
     """
 
     def __init__(self) -> None:
-        self.count, self.mean, self.variance, self.centre, self.scale = (np.zeros(0) for _ in range(5))
+        self.count, self.mean, self.spread, self.centre, self.scale = (np.zeros(0) for _ in range(5))
 
     def grow(self, n_new: int) -> None:
         for name, a in vars(self).items():
@@ -120,15 +120,19 @@ class RunningUnits:
         self.count += seen
         rate = 1.0 / np.clip(self.count, 1.0, MEMORY)
         step = np.where(seen, row - self.mean, 0.0)
-        self.variance += np.where(seen, rate * ((1.0 - rate) * step * step - self.variance), 0.0)
+        moved = np.sqrt(1.0 - rate) * np.hypot(self.spread, np.sqrt(rate) * step)
+        self.spread = np.where(seen, np.minimum(moved, LARGEST), self.spread)
         self.mean += rate * step
 
     def learn_again(self, rows: Array) -> None:
-        """Replace mean and variance by those of these rows."""
+        """Replace mean and standard deviation by those of these rows."""
         present = ~np.isnan(rows)
         n = np.maximum(present.sum(axis=0), 1)
         self.mean = np.where(present, rows, 0.0).sum(axis=0) / n
-        self.variance = np.where(present, (rows - self.mean) ** 2, 0.0).sum(axis=0) / n
+        away = np.where(present, np.abs(rows - self.mean), 0.0)
+        most = away.max(axis=0)
+        share = away / np.where(most > 0, most, 1.0)
+        self.spread = np.minimum(most * np.sqrt((share**2).sum(axis=0) / n), LARGEST)
 
     def standardised(self, rows: Array) -> Array:
         """Standardised rows, clipped at 8 standard deviations; missing values are 0, the mean."""
@@ -138,7 +142,7 @@ class RunningUnits:
 
     def have_shifted(self) -> bool:
         """Whether a column has moved by a standard deviation, or its scale by a factor of two, since :meth:`adopt`."""
-        spread, fixed = np.sqrt(self.variance), self.scale > 0
+        spread, fixed = self.spread, self.scale > 0
         moved = np.abs(self.mean - self.centre) > self.scale
         moved |= (spread > 2.0 * self.scale) | (spread < 0.4 * self.scale)
         appeared = ~fixed & (spread > 0) & (self.count > 4)
@@ -146,8 +150,7 @@ class RunningUnits:
 
     def adopt(self) -> tuple[Array, Array]:
         """Adopt the current units; returns ratio and offset with ``old value = ratio * new value + offset``."""
-        spread = np.sqrt(self.variance)
-        scale = np.where(spread > 1e-9 * np.abs(self.mean), spread, 0.0)
+        scale = np.where(self.spread > 1e-9 * np.abs(self.mean), self.spread, 0.0)
         both = (self.scale > 0) & (scale > 0)
         old = np.where(both, self.scale, 1.0)
         ratio, offset = np.where(both, scale, 1.0) / old, np.where(both, self.mean - self.centre, 0.0) / old
@@ -189,7 +192,7 @@ class Reach:
         far &= ~changed
         very = far & (away > self.VERY_FAR * self.most)
         seen = np.where(far, np.where(very, 0.0, self.FAR * self.most), np.where(present, away, 0.0))
-        self.most = np.maximum(self.memory * self.most, seen)
+        self.most = np.minimum(np.maximum(self.memory * self.most, seen), LARGEST)
         self.known += present
         return far, very
 
@@ -337,6 +340,7 @@ class Experts:
     RATES = np.array([0.0, 0.1, 0.5])
     LARGEST_ERROR = 5.0
     LARGEST_RATIO = 1e6  # of successive units of the target
+    KEPT_ROWS = 4.0  # as which earlier rows count after an early outlier
     DOUBT = 0.02  # least probability of an outlier before its errors are known
     MOST_EVIDENCE = 32.0  # of one outlier about the next one, in mean absolute errors of the best expert
     JUMP = 3.0  # errors of the previous target, relative to its mean absolute error, above which it is a jump
@@ -394,6 +398,13 @@ class Experts:
             self.forget()
         self.levels *= factor
         self.errors *= factor
+
+    def keep_order(self) -> None:
+        """Keep only how the experts compare, as evidence of a few rows whose errors are about one."""
+        if self.mass > 0.0:
+            relative = np.minimum(self.errors / (self.errors.min() + 1e-300), self.LARGEST_ERROR)
+            self.mass = min(self.mass, self.KEPT_ROWS)
+            self.levels, self.errors = np.zeros_like(self.levels), self.mass * relative
 
     def forget(self) -> None:
         """Start again."""

@@ -42,7 +42,7 @@ from softboost._runtime.interrupts import uninterrupted
 
 from ._growth import BoostedTrees, TreeGrower
 from ._parts import Experts, Reach, RecentRows, RowEncoder, RunningUnits, SoftTrees, check_trees
-from ._state import check_range, check_size, of_present_form, pack, unpack, unpack_encoder
+from ._state import check_range, check_size, of_present_form, pack, unpack, unpack_encoder, with_spread
 
 __all__ = ["OnlineSoftBoostRegressor"]
 
@@ -373,10 +373,10 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         had_units = self._target.scale[0] > 0
         y_ratio, _ = self._target.adopt()
         fallen = ratio[had_cells] if had_units else ratio[:0]
-        if had_units and min([y_ratio[0], *fallen]) * LARGEST_FALL < 1.0:  # an outlier decided all errors until now
-            self._experts.forget()
-            self._errors.forget()
         self._experts.rescale(1.0 / float(y_ratio[0]))
+        if had_units and min([y_ratio[0], *fallen]) * LARGEST_FALL < 1.0:  # an outlier decided all errors until now
+            self._experts.keep_order()
+            self._errors.forget()
         self._errors.most /= float(y_ratio[0])
         if not had_units:  # errors relative to the level count as if they were relative to the standard deviation
             self._experts.levels[:] = 0.0
@@ -491,6 +491,7 @@ class OnlineSoftBoostRegressor(_regressor_base()):  # type: ignore[misc]
         for name in ("cells", "errors", "latest"):  # older states have none
             state.setdefault(name, pack({name: model._parts()[name]})[name])
         state["experts"] = of_present_form(state.get("experts"), N_BASES)
+        state["units"], state["target"] = with_spread(state.get("units")), with_spread(state.get("target"))
         plain = unpack(model._parts(), state)
         check_range(plain["range"], plain["n_rows_seen"])
         model.n_rows_seen, model.n_drifts = plain["n_rows_seen"], plain["n_drifts"]

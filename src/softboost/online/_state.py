@@ -14,12 +14,12 @@ from softboost._data.checks import LARGEST
 from ._growth import TreeGrower
 from ._parts import RecentRows, RowEncoder, check_trees
 
-__all__ = ["check_range", "check_size", "of_present_form", "pack", "unpack", "unpack_encoder"]
+__all__ = ["check_range", "check_size", "of_present_form", "pack", "unpack", "unpack_encoder", "with_spread"]
 
 Array = NDArray[Any]
 MAY_HOLD_NAN = {"X"}
 MAY_BE_EMPTY = {"rows", "columns"}
-NEVER_NEGATIVE = {"count", "variance", "scale", "errors", "used", "grown", "weight", "most", "known", "streak"}
+NEVER_NEGATIVE = {"count", "spread", "scale", "errors", "used", "grown", "weight", "most", "known", "streak"}
 LARGEST_COUNT = 2**53
 FAR = 30.0  # errors of an expert without weight, relative to the largest of the others
 SETTINGS = {"depth", "forgetting", "memory", "prior", "seed"}  # derived from the parameters
@@ -89,6 +89,21 @@ def of_present_form(experts: Any, n_bases: int) -> Any:
     return {"levels": levels, "errors": errors, "mass": mass}
 
 
+def with_spread(units: Any) -> Any:
+    """The units of an older state, which have variances, with standard deviations."""
+    if not isinstance(units, dict) or "variance" not in units or "spread" in units:
+        return units
+    units = dict(units)
+    variance = units.pop("variance")
+    with np.errstate(invalid="ignore"):  # NaN is refused later
+        units["spread"] = np.sqrt(variance) if _is_vector(variance) else variance
+    return units
+
+
+def _is_vector(value: Any) -> TypeGuard[Array]:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
 def _has_older_size(value: Any, n_bases: int) -> TypeGuard[Array]:
     return (
         isinstance(value, np.ndarray)
@@ -138,13 +153,12 @@ def _checked(name: str, value: Any, like: Any) -> Any:
 
 def _check_numbers(name: str, value: Array) -> None:
     """Check that the numbers are finite and small enough for updates not to overflow."""
-    most = LARGEST**2 if name == "variance" else LARGEST
-    least = 0.0 if name in NEVER_NEGATIVE else -most
-    fine = (value >= least) & (value <= most)
+    least = 0.0 if name in NEVER_NEGATIVE else -LARGEST
+    fine = (value >= least) & (value <= LARGEST)
     if name in MAY_HOLD_NAN:
         fine |= np.isnan(value)
     if not fine.all():
-        raise ValueError(f"{name} contains NaN or a number outside {least:g} to {most:g}")
+        raise ValueError(f"{name} contains NaN or a number outside {least:g} to {LARGEST:g}")
 
 
 def check_range(bounds: Array, n_rows_seen: int) -> None:
