@@ -384,7 +384,9 @@ def test_three_short_series_change_nothing_for_long_ones(n_series):
     assert_allclose(width[1], width[0], rtol=0.1)
 
 
-@pytest.mark.parametrize(("n_series", "h", "growing", "seed"), [(1, 12, True, 0), (2, 3, False, 1), (5, 6, True, 0)])
+@pytest.mark.parametrize(
+    ("n_series", "h", "growing", "seed"), [(1, 12, True, 3), (1, 6, True, 0), (2, 6, False, 0), (5, 6, True, 3)]
+)
 def test_series_that_can_be_judged_but_are_short_hardly_move_long_ones(n_series, h, growing, seed):
     rng = np.random.default_rng(seed)
     t = np.arange(150)

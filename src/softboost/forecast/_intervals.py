@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 from sklearn.isotonic import isotonic_regression
 
-from ._panel import Array, least_telling
+from ._panel import Array, typical_size
 
 __all__ = [
     "Pool",
@@ -208,7 +208,7 @@ class Pools:
     Attributes
     ----------
     least : float
-        Number of windows from which a series is long; see :func:`softboost.forecast._panel.least_telling`.
+        Number of windows from which a series is long: half of those of a typical one.
     long : Pool or None
         Errors of the long series, for these; None if there is one.
     short : Pool or None
@@ -223,7 +223,7 @@ class Pools:
     def of(cls, errors: Array, scales: Array, levels: Sequence[float], overlap: float, cycle: int) -> Pools:
         """Pool errors (n_series, n_windows, h) as :func:`pool_errors` does."""
         n_windows = _n_windows(errors)
-        least = least_telling(n_windows)
+        least = typical_size(n_windows) / 2
         long = n_windows >= least
         rest = ~long if n_windows[~long].sum() >= BLOCK else np.ones_like(long)
 

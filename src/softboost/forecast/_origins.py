@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, Rows, inputs, relative_units, row_weights, targets
-from ._panel import Array, Future, Panel, least_telling
-from ._smoothing import Outlook, Smoothing, stride_of, width_of
+from ._panel import Array, Future, Panel, typical_size
+from ._smoothing import Outlook, Smoothing, stride_of
 
 __all__ = ["LEAST_BEFORE", "Judging", "Origins", "ahead", "last_known"]
 
@@ -18,6 +18,7 @@ MAX_HELD_BACK = 1 / 3  # largest part of the longest series that is held back
 LEAST_BEFORE = 3  # minimum number of values before an evaluated origin
 N_LEARNED = 24  # training origins of a correction, besides the evaluated ones
 PHASE_STEPS = 288  # largest product of the phases and the horizon, because long horizons are expensive to fit
+TELLING, MOST_TYPICAL = 1 / 3, 200  # part of a typical size, of at most 200 values, from which a series is judged
 MAX_ROWS = 300_000  # maximum number of training rows of a correction
 
 
@@ -46,7 +47,7 @@ class Origins:
     Origin k of a series lies ``first + k * stride`` rows before its end. The first ``n_judged`` are judged. Models that
     are judged there were fitted to origins whose horizon ends before all of them. Series start at different phases of
     the stride. A panel of few series contains each of them once per phase. Series that are too short to be judged, or
-    less than half as long as typical ones, do not count, so that they change nothing for the others.
+    much shorter than typical ones, do not count, so that they change nothing for the others.
 
     With ``judged_as``, the panel is a part of another one that was judged before: its origins are judged as those
     were, and nothing is learned from them.
@@ -57,7 +58,7 @@ class Origins:
     ) -> None:
         self.h, self.stride, self.n_series = h, stride_of(h), panel.n_series
         self.per_block = -(-h // self.stride)
-        self.judging = self._judging(panel, width_of(h, smoothing.seasons)) if judged_as is None else judged_as
+        self.judging = self._judging(panel) if judged_as is None else judged_as
         n_usable = max(1, self.judging.n_series)
         self.n_judged = self.judging.n_origins
         learns = columns and judged_as is None
@@ -75,8 +76,9 @@ class Origins:
         self.n_before = self.panel.sizes[:, None] - self.back
         self.X = inputs(self.outlook, self.panel, self.future, n_origins) if columns else None
 
-    def _judging(self, panel: Panel, width: int) -> Judging:
-        least_size = max(least_telling(panel.sizes, width), float(self.h + LEAST_BEFORE))
+    def _judging(self, panel: Panel) -> Judging:
+        telling = TELLING * typical_size(np.minimum(panel.sizes, MOST_TYPICAL))
+        least_size = max(telling, float(self.h + LEAST_BEFORE))
         n_usable = int((panel.sizes >= least_size).sum())
         wanted = max(N_BLOCKS, -(-MANY_BLOCKS // max(1, n_usable))) * self.per_block + 1
         room = int(np.max(panel.sizes) * MAX_HELD_BACK - self.h) // self.stride

@@ -11,7 +11,7 @@ import numpy as np
 from coreforecast.grouped_array import GroupedArray
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "least_telling", "ranges"]
+__all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "ranges", "typical_size"]
 
 Array = NDArray[Any]
 
@@ -38,22 +38,19 @@ def ranges(starts: Array, stops: Array) -> Array:
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
 
 
-def least_telling(sizes: Array, most: float = np.inf) -> float:
-    """Size from which a series says something about the others: half of the size of typical series.
-
-    Half of the values belong to series that are at least as long as a typical one. At most ``most`` values of a series
-    count, so that a single long one does not decide. A few short series change nothing for the others.
+def typical_size(sizes: Array) -> int:
+    """Size of a typical series: half of all values belong to series that are at least as long. Short ones hardly count.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from softboost.forecast._panel import least_telling
-    >>> least_telling(np.array([150, 4, 7, 12])), least_telling(np.array([12, 10, 9]))
-    (75.0, 5.0)
+    >>> from softboost.forecast._panel import typical_size
+    >>> typical_size(np.array([150, 4, 7, 12])), typical_size(np.array([12, 10, 9]))
+    (150, 10)
     """
     ordered = np.sort(sizes)
-    total = np.cumsum(np.minimum(ordered, most))
-    return float(ordered[np.searchsorted(total, total[-1] / 2)]) / 2 if len(sizes) else 0.0
+    total = np.cumsum(ordered)
+    return int(ordered[np.searchsorted(total, total[-1] / 2)]) if len(sizes) else 0
 
 
 @dataclass(frozen=True)
