@@ -17,7 +17,7 @@ from softboost._choice.judge import MORE_ROUNDS
 from softboost._file.container import dumps, loads
 from softboost.inspection import attributions
 
-NAME, ON_RESIDUALS = "extra trees", "linear+extra trees"
+NAME, ON_RESIDUALS, FEW_COLUMNS = "extra trees", "linear+extra trees", "few-column extra trees"
 
 
 def cells(n=120, seed=0):
@@ -49,6 +49,21 @@ def trend_and_cells(n, seed=0):
 def chosen_on_residuals():
     model = SoftBoostRegressor().fit(*trend_and_cells(300))
     assert model.choice_.weights.get(ON_RESIDUALS, 0) > 0.05
+    return model
+
+
+def places_and_noise(n, seed=0):
+    """A value for each of 40 places, told apart by one column, and nine columns of noise."""
+    rng = np.random.default_rng(seed)
+    place = rng.integers(0, 40, size=n)
+    X = np.column_stack([np.random.default_rng(3).permutation(40)[place], rng.normal(size=(n, 9))])
+    return X, np.random.default_rng(9).normal(size=40)[place]
+
+
+@cache
+def chosen_on_few_columns():
+    model = SoftBoostRegressor().fit(*places_and_noise(150))
+    assert model.choice_.weights.get(FEW_COLUMNS, 0) > 0.05
     return model
 
 
@@ -203,6 +218,38 @@ class TestOnResiduals:
         model.to_onnx(tmp_path / "model.onnx")
         session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
         X = trend_and_cells(200, 6)[0].astype(np.float32)
+        (prediction,) = session.run(None, {"X": X})
+        assert_allclose(prediction, model.predict(X), atol=1e-4)
+
+
+class TestFewColumns:
+    def test_lowers_the_error_where_one_column_tells_rows_apart(self, monkeypatch):
+        score = chosen_on_few_columns().score(*places_and_noise(1000, 5))
+        without = tuple(c for c in candidates.CANDIDATES if c.name != FEW_COLUMNS)
+        monkeypatch.setattr(candidates, "CANDIDATES", without)
+        others = SoftBoostRegressor().fit(*places_and_noise(150)).score(*places_and_noise(1000, 5))
+        assert 1 - score < 0.9 * (1 - others)
+
+    def test_competes_where_extra_trees_do(self):
+        for n_rows in (MAX_FOREST_ROWS, MAX_FOREST_ROWS + 1):
+            names = [c.name for c in competing(n_rows, n_rows)]
+            assert (FEW_COLUMNS in names) == (NAME in names)
+        assert FEW_COLUMNS not in SoftBoostRegressor(loss="huber").fit(*cells()).choice_.stages
+
+    def test_smooth_models_that_are_far_better_end_its_race(self):
+        X = np.random.default_rng(6).normal(size=(100, 3))
+        assert FEW_COLUMNS not in SoftBoostRegressor().fit(X, np.sin(X[:, 0]) * np.cos(X[:, 1])).choice_.stages
+
+    def test_is_saved_exactly(self):
+        model, (X, _) = chosen_on_few_columns(), places_and_noise(200, 6)
+        assert_array_equal(loads(dumps(model)).predict(X), model.predict(X))
+
+    def test_in_onnx(self, tmp_path):
+        onnxruntime = pytest.importorskip("onnxruntime")
+        model = chosen_on_few_columns()
+        model.to_onnx(tmp_path / "model.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+        X = places_and_noise(200, 6)[0].astype(np.float32)
         (prediction,) = session.run(None, {"X": X})
         assert_allclose(prediction, model.predict(X), atol=1e-4)
 

@@ -418,7 +418,7 @@ def test_bad_parameters(params, message):
         OnlineSoftBoostRegressor(**params)
 
 
-@pytest.mark.parametrize("y", [math.nan, math.inf, -1e200, 10**400])
+@pytest.mark.parametrize("y", [math.nan, math.inf, 10**400])
 def test_bad_targets(y):
     model = OnlineSoftBoostRegressor()
     with pytest.raises(ValueError, match="is not a finite number"):

@@ -256,7 +256,7 @@ def test_a_stream_accepts_values_that_have_changed():
     assert answers == [True, True, True, False, False, False]
 
 
-@pytest.mark.parametrize("size", [1e4, 1e6, 1e50])
+@pytest.mark.parametrize("size", [1e4, 1e6, 1e50, 1e300])
 @pytest.mark.parametrize("row", [0, 5])
 def test_a_stream_recovers_from_a_wild_target_at_its_start(row, size):
     def error(wild: bool) -> float:
@@ -299,6 +299,15 @@ def test_a_wild_cell_at_the_start_of_a_stream_overflows_silently():
         errors.append(abs(model.predict_one(x) - y))
         model.learn_one(x, y)
     assert np.mean(errors[200:]) < 0.2
+
+
+def test_wild_targets_of_a_stream_keep_its_file_valid():
+    model, rng = OnlineSoftBoostRegressor(), np.random.default_rng(4)
+    for i in range(120):
+        x = dict(enumerate(rng.normal(size=2).tolist()))
+        model.learn_one(x, x[0] if i not in (3, 60) else 1e300 * (-1) ** i)
+    again = OnlineSoftBoostRegressor.from_state(model.get_state())
+    assert again.predict_one({0: 1.0, 1: 0.5}) == model.predict_one({0: 1.0, 1: 0.5}) == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_stream_that_was_saved_before_continues(tmp_path):

@@ -398,6 +398,16 @@ CANDIDATES = (
         most_rows=MAX_ANISOTROPIC_ROWS,
         raced=True,
     ),
+    # the last one: smooth models that are far better end its race
+    _boosted(
+        "few-column extra trees",
+        "like extra trees, on the columns of the largest effects on trees",
+        Recipe("", ExtraTrees(), None, 1, 1.0),
+        Needed("trees", 50.0),
+        when=tables,
+        most_rows=MAX_FOREST_ROWS,
+        raced=True,
+    ),
 )
 
 

@@ -523,9 +523,9 @@ def _target_of(y: Any) -> float:
         raise ValueError(f"y={y!r:.80} is not a number; skip such rows") from None
     except OverflowError:
         number = math.inf
-    if not abs(number) < LARGEST:
-        raise ValueError(f"y={number!r} is not a finite number below {LARGEST:g}; skip such rows")
-    return number
+    if not math.isfinite(number):
+        raise ValueError(f"y={number!r} is not a finite number; skip such rows")
+    return min(max(number, -LARGEST), LARGEST)  # as for cells of x; squares stay finite
 
 
 def _check_row(x: Any) -> None:
