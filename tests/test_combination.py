@@ -412,13 +412,78 @@ def test_short_series_have_the_intervals_of_short_series():
     errors = rng.normal(size=(60, 40, 2))
     errors[30:] *= 3
     errors[30:, :30] = np.nan
-    pools = Pools.of(errors, np.ones(60), [90], 1.0, 1)
+    pools = Pools.of(errors, np.ones(60), np.arange(60) >= 30, [90], 1.0, 1)
     long, short = pools.long.widths[0], pools.short.widths[0]
     assert_allclose(long, 1.65, rtol=0.15)
     assert_allclose(short, 3 * 1.65, rtol=0.25)
-    few = Pools.of(errors[:32], np.ones(32), [90], 1.0, 1)
+    few = Pools.of(errors[:32], np.ones(32), np.arange(32) >= 30, [90], 1.0, 1)
     assert_array_equal(few.long.widths, pool_errors(errors[:30], np.ones(30), [90]).widths)
     assert_array_equal(few.short.widths, pool_errors(errors[:32], np.ones(32), [90]).widths)
+
+
+@pytest.mark.parametrize("n_others", [0, 4])
+@pytest.mark.parametrize("known", [[0, 12], [0], [0, 1, 2]])
+def test_a_series_of_few_known_values_stops_no_other(known, n_others):
+    sparse = np.full(40, np.nan)
+    sparse[known] = 3.0 + np.arange(len(known))
+    df = pd.concat([walks(n_others, 40), frame([sparse]).assign(unique_id="z")]) if n_others else frame([sparse])
+    forecast = Forecaster("MS", 3, gaps="interpolate").fit(df).predict()
+    assert len(forecast) == 3 * (n_others + 1)
+    assert np.isfinite(forecast["SoftBoostRegressor"]).all()
+
+
+def test_a_zero_in_a_short_series_forbids_no_logarithm():
+    rng = np.random.default_rng(3)
+    chaos = np.empty((10, 100))
+    chaos[:, 0] = rng.uniform(0.1, 0.9, 10)
+    for t in range(99):
+        chaos[:, t + 1] = 3.9 * chaos[:, t] * (1 - chaos[:, t])
+    long = [0.1 + series for series in chaos]
+    joined = [Forecaster("MS", 3).fit(frame([*long, *[np.array([1.0, y, 2, 1, 3])] * 3])).predict() for y in (0, 0.5)]
+    assert_array_equal(*(in_order(forecast, 10)["SoftBoostRegressor"] for forecast in joined))
+
+
+def test_forecasts_after_a_wild_last_value_stay_within_the_history():
+    t = np.arange(72)
+    for seed in range(5):
+        y = 10 + 2 * np.sin(t * np.pi / 6) + np.random.default_rng(seed).normal(size=72)
+        y[-1] = 1e3
+        forecast = values(Forecaster("MS", 12).fit(frame([y])).predict(), 12)
+        assert forecast.max() <= 1e3
+        assert forecast.min() >= y.min()
+
+
+def test_intervals_follow_a_column_that_explains_most():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(12, 80))
+    df = frame(list(50 + 10 * x + rng.normal(size=x.shape))).assign(x=x.ravel())
+    late = df["ds"] >= "2021-03-01"
+    forecast = Forecaster("MS", 6).fit(df[~late]).predict(X_df=df[late].drop(columns="y"), level=[80])
+    width = forecast["SoftBoostRegressor-hi-80"] - forecast["SoftBoostRegressor-lo-80"]
+    assert 2 < width.mean() < 9  # 2.6 is ideal, 33 that of the smoothing bank
+
+
+def test_weights_are_those_that_are_used():
+    """Nine of ten series are too short for a local regression."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=150)
+    long = frame([50 + 10 * x + rng.normal(size=150)]).assign(x=x)
+    short = frame([np.arange(4.0)] * 9).assign(x=0.0, unique_id=lambda d: "short" + d["unique_id"])
+    model = Forecaster("MS", 3).fit(pd.concat([long, short]))
+    own = model.fitted_.weights
+    assert_allclose(own.sum(axis=1), 1.0)
+    assert model.choice_.weights["local"] == pytest.approx(own[:, model.fitted_.members.index("local")].mean())
+    assert 0.02 < model.choice_.weights["local"] <= 0.1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"scope": "local"}, {"model": Ridge()}, {"lags": [1]}, {"strategy": "direct"}, {"target_transforms": None}],
+)
+def test_settings_of_regressions_need_one(settings):
+    (name,) = settings
+    with pytest.raises(ValueError, match=rf"candidates=.*{name}=.* has no effect|exclude each other"):
+        Forecaster("MS", 3, candidates=["smoothing"], **settings).fit(walks(1, 40))
 
 
 def test_series_too_short_to_be_judged_change_no_origin():

@@ -18,8 +18,8 @@ from ._evidence import own_weights, relative_error
 from ._fitted import Fitted, without_logarithm
 from ._intervals import borrowed_scales, usual_changes
 from ._judging import Judges, Ladder, Plan, Trial, bank_alone, forecast_everyone
-from ._origins import LEAST_BEFORE, Judging, Origins, ahead, last_known
-from ._panel import Array, Future, Panel
+from ._origins import LEAST_BEFORE, MOST_TYPICAL, Judging, Origins, ahead, last_known
+from ._panel import Array, Future, Panel, typical_size
 from ._rolling import Scores, never_negative, typical_sizes
 from ._smoothing import Smoothing, stride_of, width_of
 
@@ -27,6 +27,8 @@ __all__ = ["Combination", "ForecastChoice", "combine", "extend", "learn"]
 
 WINDOWS = 40  # origins per series for the calibration of intervals
 KEPT_HISTORY = 0.4  # part of a series before an origin that intervals are calibrated at: less history, larger errors
+SHORT = 0.5  # part of a typical size below which the errors of a series say nothing about those of longer ones
+LEAST_RATIO = 0.2  # of the errors of the combination and of the bank at the judged origins
 RANGES, RANGES_OF_FEW = 2.0, 10.0  # ranges of the history that an interval may extend to; more by 1 / n
 
 Progress = Callable[[str], None]
@@ -116,7 +118,7 @@ class Combination:
         A shorter horizon than the fitted one gives its first steps. Corrections read the columns of the fitted one.
         Series whose recent values are not negative get no negative forecasts.
         """
-        panel = panel.without_outliers()
+        history, panel = panel, panel.without_outliers()
         steps = future.times.shape[1]
         fitted_h = self.smoothing.outlook(panel, self.h, columns=bool(self.corrections))
         outlook = fitted_h if steps <= self.h else self.smoothing.outlook(panel, steps)
@@ -135,7 +137,8 @@ class Combination:
             else:
                 out.append(outlook.forecast[:, 0, :steps])
         nonnegative = panel.minimum(width_of(self.h, self.smoothing.seasons)) >= 0
-        return [np.where(nonnegative[:, None] & (f < 0), 0.0, f) for f in out], self.weights[series]
+        out = [np.where(nonnegative[:, None] & (f < 0), 0.0, f) for f in out]
+        return [history.within_history(f) for f in out], self.weights[series]
 
     def learn(self, panel: Panel, n_new: Array) -> None:
         """Update the regressions with the last ``n_new`` rows; the bank always uses all rows."""
@@ -184,9 +187,14 @@ class Combination:
         limits, sign = _limits(panel, logs, n_known), never_negative(panel)
         season = min(self.smoothing.seasons, default=1)
         cycle = season // math.gcd(season, stride)
-        return Scores(
-            errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown, cycle
+        least_size = (
+            SHORT * typical_size(np.minimum(panel.sizes, MOST_TYPICAL)) if of_all is None else of_all.least_size
         )
+        short = panel.sizes < least_size
+        return Scores(
+            errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown, cycle, short,
+            least_size,
+        )  # fmt: skip
 
     def fallback(self, panel: Panel) -> dict[int, str]:
         """Empty: the bank forecasts series of any length."""
@@ -262,7 +270,7 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     for kind in trial.judges.corrections:
         progress(f"fitting {label(kind)}")
         corrections[kind] = fit_correction(kind, origins.rows(0), plan.smoothing.n_threads)
-    own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
+    own = _own_weights(ladder, trial.regressions)
     combined = np.asarray(sum(own[:, c, None, None] * f for c, f in enumerate(ladder.forecasts)))
     ratio = _ratio(ladder.judged.actual, combined, ladder.forecasts[0])
     choice = _choice(plan, ladder, own, combined, origins.last_value())
@@ -312,8 +320,15 @@ def extend(combination: Combination, judges: Judges, plan: Plan, panel: Panel) -
                     member, judges.transforms[member], plan, panel, origins, everyone, final
                 )
         ladder.join(forecasts, share)
+    return replace(combination, regressions=regressions, weights=_own_weights(ladder, regressions))
+
+
+def _own_weights(ladder: Ladder, regressions: dict[str, Fitted]) -> Array:
+    """Weights of the members for each series; a regression has none where the series is too short for it."""
     own = own_weights(ladder.judged, ladder.forecasts, ladder.weights)
-    return replace(combination, regressions=regressions, weights=own)
+    for scope, fitted in regressions.items():
+        own[fitted.short, ladder.members.index(scope)] = 0.0
+    return np.asarray(own / own.sum(axis=1, keepdims=True)) if regressions else own
 
 
 def _ratio(actual: Array, combined: Array, bank: Array) -> Array:
@@ -325,7 +340,7 @@ def _ratio(actual: Array, combined: Array, bank: Array) -> Array:
     there = both & (unit > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         mine, theirs = (np.where(there, np.abs(actual - f) / unit, 0.0).sum(axis=(0, 1)) for f in (combined, bank))
-        return np.clip(np.where(theirs > 0, mine / theirs, 1.0), 0.5, 1.5)
+        return np.clip(np.where(theirs > 0, mine / theirs, 1.0), LEAST_RATIO, 1.5)
 
 
 def _choice(plan: Plan, ladder: Ladder, own: Array, combined: Array, naive: Array) -> ForecastChoice:

@@ -13,6 +13,8 @@ from ._panel import Array, Future, Panel
 
 __all__ = ["FitMany", "Fitted", "fit_one_by_one", "too_short_for", "without_logarithm"]
 
+LEAST_KNOWN = 2  # known values of a series that a model can learn from
+
 FitMany = Callable[[Settings, Panel, Array], Iterable[Learned]]
 
 
@@ -150,9 +152,11 @@ class Fitted:
 
 
 def too_short_for(settings: Settings, scope: str, panel: Panel) -> Array:
-    """Series that have too few rows for these settings, or values without a logarithm."""
+    """Series that have too few rows or known values for these settings, or values without a logarithm."""
     short = too_short(panel, scope, settings.transforms.n_lost, settings.h, settings.strategy)
-    return short | without_logarithm(settings, panel)
+    late = np.arange(len(panel.y)) - np.repeat(panel.indptr[:-1], panel.sizes) >= settings.transforms.n_lost
+    n_known = panel.reduce(np.add, (late & ~np.isnan(panel.y)).astype(np.int64), 0)
+    return short | (n_known < LEAST_KNOWN) | without_logarithm(settings, panel)
 
 
 def without_logarithm(settings: Settings, panel: Panel) -> Array:

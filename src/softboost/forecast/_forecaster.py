@@ -84,8 +84,8 @@ class Forecaster(BaseEstimator):
         Regressor of the regressions. None uses ``SoftBoostRegressor(shuffle=False)``, whose folds are in time order; if
         it is combined with other candidates, a model of a few rounds that starts from a linear model.
     candidates : list of str, default=None
-        Candidates to combine, out of "smoothing", "correction", "local" and "global". The smoothing bank is always
-        included, because it forecasts series that are too short for the others.
+        Candidates to combine, out of "smoothing", "correction", "local" and "global". A combination always includes the
+        smoothing bank, because it forecasts series that are too short for the others. One regression is used alone.
     lags : list of int, default=None
         Lags used as columns. If ``lags``, ``lag_transforms`` and ``date_features`` are all None, they depend on the
         frequency and the length of the series. Lags before the start of a series are NaN.
@@ -601,12 +601,26 @@ class Forecaster(BaseEstimator):
                     f"candidates={list(self.candidates)!r} and scope={self.scope!r} exclude each other; "
                     "leave one of them out"
                 )
+            stated = self._stated_of_regressions()
+            if stated and not any(row.regression for row in fitting):
+                raise ValueError(
+                    f"candidates={list(self.candidates)!r} contains no regression, so {stated[0]} has no effect; leave "
+                    f"it out, or add one of {list(REGRESSIONS)!r} to candidates"
+                )
             return tuple(row.name for row in fitting)
-        stated = (self.model, self.lags, self.lag_transforms, self.date_features, self.scope)
-        recursive = self.strategy == "recursive"
-        if any(v is not None for v in stated) or self.target_transforms != AUTO or not recursive:
-            return scopes
-        return tuple(row.name for row in CANDIDATES)
+        return scopes if self._stated_of_regressions() else tuple(row.name for row in CANDIDATES)
+
+    def _stated_of_regressions(self) -> list[str]:
+        """Parameters of the regressions that are not at their defaults, with their values."""
+        defaults = {
+            "model": None, "lags": None, "lag_transforms": None, "date_features": None, "scope": None,
+            "target_transforms": AUTO, "strategy": "recursive",
+        }  # fmt: skip
+        values = {name: getattr(self, name) for name in defaults}
+        return [
+            f"{name}={value!r}" for name, value in values.items()
+            if not (value is defaults[name] or (isinstance(value, str) and value == defaults[name]))
+        ]  # fmt: skip
 
     @property
     def _combines(self) -> bool:

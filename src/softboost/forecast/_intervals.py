@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 from sklearn.isotonic import isotonic_regression
 
-from ._panel import Array, typical_size
+from ._panel import Array
 
 __all__ = [
     "Pool",
@@ -207,44 +207,35 @@ class Pools:
 
     Attributes
     ----------
-    least : float
-        Number of windows from which a series is long: half of those of a typical one.
     long : Pool or None
-        Errors of the long series, for these; None if there is one.
+        Errors of the series that are not short, for these; None if there is one.
     short : Pool or None
         Errors of the others, for these; of all series if the others have fewer than 200 windows.
     """
 
-    least: float
     long: Pool | None
     short: Pool | None
 
     @classmethod
-    def of(cls, errors: Array, scales: Array, levels: Sequence[float], overlap: float, cycle: int) -> Pools:
-        """Pool errors (n_series, n_windows, h) as :func:`pool_errors` does."""
-        n_windows = _n_windows(errors)
-        least = typical_size(n_windows) / 2
-        long = n_windows >= least
-        rest = ~long if n_windows[~long].sum() >= BLOCK else np.ones_like(long)
+    def of(
+        cls, errors: Array, scales: Array, short: Array, levels: Sequence[float], overlap: float, cycle: int
+    ) -> Pools:
+        """Pool errors (n_series, n_windows, h) as :func:`pool_errors` does; ``short`` marks the short series."""
+        n_windows = (~np.isnan(errors[short])).any(axis=2).sum()
+        rest = short if n_windows >= BLOCK else np.ones_like(short)
 
         def pool(mine: Array) -> Pool | None:
             return pool_errors(errors[mine], scales[mine], levels, overlap, cycle)
 
-        of_long = pool(long)
-        return cls(least, of_long, of_long if long.all() else pool(rest))
+        of_long = pool(~short)
+        return cls(of_long, pool(rest) if short.any() else of_long)
 
-    def widths(self, errors: Array, scales: Array, levels: Sequence[float], overlap: float) -> Array:
+    def widths(self, errors: Array, scales: Array, short: Array, levels: Sequence[float], overlap: float) -> Array:
         """Half widths (n_levels, n_series, h) as :func:`panel_widths` computes them."""
         out = np.empty((len(levels), len(errors), errors.shape[2]))
-        long = _n_windows(errors) >= self.least
-        for mine, pool in ((long, self.long), (~long, self.short)):
+        for mine, pool in ((~short, self.long), (short, self.short)):
             out[:, mine] = panel_widths(errors[mine], scales[mine], levels, pool, overlap)
         return out
-
-
-def _n_windows(errors: Array) -> Array:
-    """Number of windows with an error of each series."""
-    return np.asarray((~np.isnan(errors)).any(axis=2).sum(axis=1))
 
 
 def usual_changes(scales: Array, sizes: Array, n_known: Array) -> tuple[float, float]:

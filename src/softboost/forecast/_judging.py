@@ -227,7 +227,7 @@ def judge_regression(members: Collection[str], trial: Trial) -> None:
     judged, current = ladder.judged.take(mine), ladder.current[mine]
     training = panel.take(pooled).cut(held_back[pooled])
     best: tuple[float, Any, Fitted] | None = None
-    for chain in plan.transforms(scope, training, panel):
+    for chain in plan.transforms(scope, training, panel.take(usable)):
         fitted = plan.regression(scope, chain, training, plan.h)
         tried = _judged_forecasts(fitted, plan, panel, origins, mine, sample)
         error = relative_error(judged, np.where(np.isnan(tried), current, tried), current)

@@ -203,7 +203,9 @@ def learn_record(
 
 
 def _with_scores(record: Record, scores: Scores) -> Record:
-    bare = replace(scores, errors=scores.errors[:0], scales=scores.scales[:0], logs=None, limits=None, nonnegative=None)
+    bare = replace(
+        scores, errors=scores.errors[:0], scales=scores.scales[:0], logs=None, limits=None, nonnegative=None, short=None
+    )
     return replace(record, scores=bare, pools=scores.pools(record.levels))
 
 

@@ -10,7 +10,7 @@ from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, Rows, inputs, relati
 from ._panel import Array, Future, Panel, typical_size
 from ._smoothing import Outlook, Smoothing, stride_of
 
-__all__ = ["LEAST_BEFORE", "Judging", "Origins", "ahead", "last_known"]
+__all__ = ["LEAST_BEFORE", "MOST_TYPICAL", "Judging", "Origins", "ahead", "last_known"]
 
 N_BLOCKS = 2  # evaluated horizons, with origins a quarter of a horizon apart; more if there are few series
 MANY_BLOCKS = 10  # minimum number of evaluated horizons over all series

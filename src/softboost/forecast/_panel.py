@@ -121,15 +121,30 @@ class Panel:
             y[start:stop] = _filled(y[start:stop], self.gaps)
         return y
 
+    @cached_property
+    def _outliers(self) -> list[tuple[Array, bool]]:
+        return [_wild(self.y[start:stop]) for start, stop in pairwise(self.indptr)]
+
     def without_outliers(self) -> Panel:
         """The panel with wild values marked as missing; this one if there are none."""
-        wild = [start + _wild(self.y[start:stop]) for start, stop in pairwise(self.indptr)]
+        wild = [start + rows for start, (rows, _) in zip(self.indptr[:-1], self._outliers, strict=True)]
         rows = np.concatenate(wild) if wild else np.zeros(0, dtype=np.int64)
         if not len(rows):
             return self
         y = self.y.copy()
         y[rows] = np.nan
         return replace(self, y=y)
+
+    def within_history(self, forecast: Array) -> Array:
+        """Forecasts (n_series, h) where those of a series whose last value is wild do not exceed its history.
+
+        One value shows neither a new level nor a trend.
+        """
+        jumped = np.array([is_last for _, is_last in self._outliers], dtype=bool)
+        if not jumped.any():
+            return forecast
+        low, high = self.minimum()[:, None], self.reduce(np.fmax, self.y, np.nan)[:, None]
+        return np.where(jumped[:, None], np.clip(forecast, low, high), forecast)
 
     def _rows(self, rows: Array, sizes: Array) -> Panel:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
@@ -180,15 +195,15 @@ class Panel:
         return np.add.reduceat(later, self.indptr[:-1]) if len(later) else np.zeros(self.n_series, dtype=np.int64)
 
 
-def _wild(y: Array) -> Array:
+def _wild(y: Array) -> tuple[Array, bool]:
     """Indices of at most two percent of the values, many times farther from the median than all others.
 
-    After a level shift, or in a series of many spikes, other values are as far. The last value is never wild: a level
-    shift may begin there.
+    After a level shift, or in a series of many spikes, other values are as far. If the last value is as far, which is
+    returned too, there are none: a level shift may begin there.
     """
     known = np.flatnonzero(~np.isnan(y))
     if len(known) < LEAST_FOR_WILD:
-        return known[:0]
+        return known[:0], False
     values = y[known]
     away = np.abs(values - np.median(values))
     n_most = max(1, int(WILD_PART * len(known)))
@@ -196,7 +211,7 @@ def _wild(y: Array) -> Array:
     order = order[np.argsort(-away[order])]
     gaps = np.flatnonzero((away[order[:-1]] > WILD * away[order[1:]]) & (away[order[1:]] > 0))
     wild = order[: gaps[-1] + 1] if len(gaps) else order[:0]
-    return known[:0] if len(known) - 1 in wild else known[wild]
+    return (known[:0], True) if len(known) - 1 in wild else (known[wild], False)
 
 
 def _filled(y: Array, how: str) -> Array:

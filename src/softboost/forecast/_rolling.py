@@ -164,6 +164,10 @@ class Scores:
         Whether the errors are assumed, because no rows could be held back.
     cycle : int
         Number of windows after which the season repeats.
+    short : ndarray of bool, shape (n_series,), or None
+        Series whose errors say nothing about longer ones; None if all count alike.
+    least_size : float
+        Number of values from which a series of the panel is not short.
     """
 
     errors: Array
@@ -175,14 +179,19 @@ class Scores:
     usual: tuple[float, float] = (float("nan"), float("nan"))
     unknown: bool = False
     cycle: int = 1
+    short: Array | None = None
+    least_size: float = 0.0
 
     def pools(self, levels: list[float]) -> Pools:
         """Pooled errors of the series."""
-        return Pools.of(self.errors, self.scales, levels, self.overlap, self.cycle)
+        return Pools.of(self.errors, self.scales, self._short(), levels, self.overlap, self.cycle)
+
+    def _short(self) -> Array:
+        return np.zeros(len(self.errors), dtype=bool) if self.short is None else self.short
 
     def widths(self, levels: list[float], h: int, pools: Pools) -> Array:
         """Half widths (n_levels, n_series, h) on the link scale, for the first ``h`` steps."""
-        widths = pools.widths(self.errors, self.scales, levels, self.overlap)[:, :, :h]
+        widths = pools.widths(self.errors, self.scales, self._short(), levels, self.overlap)[:, :, :h]
         return widths if self.limits is None else np.minimum(widths, self.limits[:, None])
 
     def bounds(self, forecast: Array, levels: list[float], transforms: Chain, pools: Pools) -> tuple[Array, Array]:
@@ -212,11 +221,14 @@ class Scores:
         scales = np.where(known, self.scales[old], _naive_scales(panel, transforms))
         logs = None if self.logs is None else np.where(known, self.logs[old], False)
         limits = None if self.limits is None else np.where(known, self.limits[old], np.inf)
+        short = None if self.short is None else np.where(known, self.short[old], True)
         sign = never_negative(panel)
         if self.nonnegative is not None:
             sign &= np.where(known, self.nonnegative[old], True)
         # forecasts now start at another time of the season than the windows
-        return replace(self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign, cycle=1)
+        return replace(
+            self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign, cycle=1, short=short
+        )
 
     def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:
         """Forecasts (n_series, ...) on the link scale, and the inverse of the link."""

@@ -116,7 +116,8 @@ def pack_scores(h: int, scores: Scores) -> list[Any]:
     """Plain values of the scores for intervals of ``h`` steps."""
     links = [] if scores.logs is None else [float(scores.overlap), scores.logs, scores.limits]
     sign = [] if scores.nonnegative is None else [scores.nonnegative, scores.cycle]
-    return [h, scores.errors, scores.scales, *links, *sign]
+    short = [] if scores.short is None else [scores.short]
+    return [h, scores.errors, scores.scales, *links, *sign, *short]
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -334,8 +335,9 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
     combines = forecaster._combines
     free = forecaster.strategy == "recursive" or combines
     for row in f.take("scores", list):
-        names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else []), "nonnegative", "cycle"]
-        complete = isinstance(row, list) and 0 <= len(names) - len(row) <= 2  # older files hold no signs or cycles
+        names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else [])]
+        names += ["nonnegative", "cycle", "short"]
+        complete = isinstance(row, list) and 0 <= len(names) - len(row) <= 3  # older files hold fewer
         if not (complete and type(row[0]) is int and row[0] not in out):
             raise f.error("scores must be lists of a distinct horizon, errors and scales")
         inner = f.inner(dict(zip(names, row, strict=False)), "scores")
@@ -355,5 +357,6 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
                 raise inner.error("overlap must be at least 1, and limits not negative")
         sign = inner.array("nonnegative", "b", (n_series,)) if "nonnegative" in inner.values else None
         cycle = inner.integer("cycle", 1, MAX_STEPS) if "cycle" in inner.values else 1
-        out[steps] = Scores(errors, scales, overlap, logs, limits, sign, cycle=cycle)
+        short = inner.array("short", "b", (n_series,)) if "short" in inner.values else None
+        out[steps] = Scores(errors, scales, overlap, logs, limits, sign, cycle=cycle, short=short)
     return out
