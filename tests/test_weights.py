@@ -316,6 +316,19 @@ def test_default_fits_of_copies_further_down(loss, order):
     assert_array_equal(weighted.predict(X), SoftBoostRegressor(loss=loss).fit(X[rows], y[rows]).predict(X))
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber"])
+def test_default_fits_of_copies_further_down_in_discrete_columns(loss):
+    """Rows of equal columns have different targets; equal targets are no chance where nearly all differ."""
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 3, size=(80, 3)).astype(float)
+    y = X[:, 0] - X[:, 1] * X[:, 2] + rng.normal(size=80)
+    weight = 1 + (np.arange(80) % 3 == 0)
+    rows = np.concatenate([np.arange(80), rng.permutation(np.flatnonzero(weight == 2))])
+    weighted = SoftBoostRegressor(loss=loss).fit(X, y, sample_weight=weight)
+    repeated = SoftBoostRegressor(loss=loss).fit(X[rows], y[rows])
+    assert_allclose(repeated.predict(X), weighted.predict(X), rtol=0, atol=1e-9 * y.std())
+
+
 EQUAL_ROWS = {
     "rows stacked twice": (np.tile(np.arange(30), 2), np.tile(np.arange(30) % 7, 2), 30),
     "few rows, each of much weight": (np.tile(np.arange(3), 40), np.tile(np.arange(3) ** 2, 40), 120),

@@ -25,6 +25,7 @@ Array = NDArray[Any]
 MAX_DOUBLE_ROWS = 2**16  # with more rows, single precision is sufficient: the noise is far above its rounding
 MAX_UNSAMPLED_ROWS = 2048
 GRADIENTS_CHECKED = 1000
+DIFFERENT = 0.9  # share of different targets among different rows from which equal rows are no chance
 LARGEST_COPIED = 0.1  # share of the weight, half of a default fold, up to which a repeated row is in one fold
 Rows = tuple[Array, Array, Array | None]
 
@@ -148,7 +149,8 @@ class Task:
         columns = X.T, *map(_numbered, others.values())
         if self.groups is None and (model.cv is None or isinstance(model.cv, (int, np.integer))):
             first, number = distinct_rows(*columns, self.y)
-            if _are_copies(np.bincount(number, self.weight), *(part[:, first] for part in columns)):
+            parts = (part[:, first] for part in columns)
+            if _are_copies(np.bincount(number, self.weight), self.y[:, first], *parts):
                 return number
         return runs_of_rows(self.y, *columns)
 
@@ -296,7 +298,7 @@ class Task:
 
     def _is_of_copies(self) -> bool:
         assert self.weight is not None
-        return _are_copies(self.weight, self.encoded.T)
+        return _are_copies(self.weight, self.y, self.encoded.T)
 
     def folds(self, model: Any) -> Folds:
         """Folds by the parameters of the estimator."""
@@ -357,10 +359,14 @@ class Task:
             return self.loss.mean(self.units.original_y(y), self.units.original_y(raw), weight)
 
 
-def _are_copies(weight: Array, *columns: Array) -> bool:
-    """Whether rows, which are all different, are light and their targets a function of their columns."""
+def _are_copies(weight: Array, y: Array, *columns: Array) -> bool:
+    """Whether rows, which are all different, are light, and equal rows before them were copies, not observations.
+
+    They were copies if the targets are a function of the columns, or nearly all different.
+    """
+    n = len(weight)
     light = float(weight.max()) <= LARGEST_COPIED * float(weight.sum())
-    return light and len(distinct_rows(*columns)[0]) == len(weight)
+    return light and (len(distinct_rows(*columns)[0]) == n or len(distinct_rows(y)[0]) >= DIFFERENT * n)
 
 
 def _numbered(values: Array) -> Array:
