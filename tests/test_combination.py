@@ -439,7 +439,9 @@ def test_a_zero_in_a_short_series_forbids_no_logarithm():
     for t in range(99):
         chaos[:, t + 1] = 3.9 * chaos[:, t] * (1 - chaos[:, t])
     long = [0.1 + series for series in chaos]
-    joined = [Forecaster("MS", 3).fit(frame([*long, *[np.array([1.0, y, 2, 1, 3])] * 3])).predict() for y in (0, 0.5)]
+    joined = [
+        Forecaster("MS", 3).fit(frame([*long, *[np.array([1.0, y, 2, 1, 3] * 3)] * 3])).predict() for y in (0, 0.5)
+    ]
     assert_array_equal(*(in_order(forecast, 10)["SoftBoostRegressor"] for forecast in joined))
 
 
@@ -486,9 +488,22 @@ def test_settings_of_regressions_need_one(settings):
         Forecaster("MS", 3, candidates=["smoothing"], **settings).fit(walks(1, 40))
 
 
-def test_series_too_short_to_be_judged_change_no_origin():
+def test_saved_and_updated_intervals_know_the_short_series(tmp_path):
+    rng = np.random.default_rng(4)
+    df = frame([rng.normal(size=n) * (1 if n > 20 else np.arange(n)) for n in (300, 300, 15, 15, 15)])
+    model = Forecaster("MS", 3).fit(df)
+    before = model.predict(level=[80, 95])
+    model.save(tmp_path / "panel.softboost")
+    loaded = softboost.load(tmp_path / "panel.softboost")
+    pd.testing.assert_frame_equal(loaded.predict(level=[80, 95]), before)
+    loaded.update(frame([np.arange(4.0)]).assign(unique_id="t"))
+    assert loaded._scores[3].short.tolist() == [False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize("n_rows", [3, 20])
+def test_series_too_short_to_be_judged_change_no_origin(n_rows):
     rng = np.random.default_rng(0)
-    long, short = [rng.normal(size=90) for _ in range(4)], [np.array([1.0, 3.0, 2.0])] * 8
+    long, short = [rng.normal(size=90) for _ in range(4)], [np.resize([1.0, 3.0, 2.0], n_rows)] * 8
     mine, joined = (
         Origins(
             Smoothing(()), Forecaster("MS", 4, candidates=["smoothing"]).fit(frame(s)).frame_.panel, 4, columns=True
