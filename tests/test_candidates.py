@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import softboost
-from softboost.forecast import Forecaster, _correction, _judging
+from softboost.forecast import Forecaster, _correction, _judging, _origins
 from softboost.forecast import _candidates as candidates
 from softboost.forecast._correction import (
     HEAVIEST,
@@ -86,6 +86,7 @@ def test_a_judged_correction_has_not_seen_what_it_is_judged_on(monkeypatch: pyte
 
     monkeypatch.setattr(_judging, "fit_correction", spy)
     monkeypatch.setitem(KINDS, "networks", replace(KINDS["networks"], least_rows=2))
+    monkeypatch.setattr(_origins, "correlation_of", lambda errors: 0.0)  # series that move together need more origins
     df, n_judged_rows = walks(8, 80), 0
     for shift in (0.0, 50.0):
         panel = df.assign(y=df["y"] + shift * (df.groupby("unique_id").cumcount() >= 80 - n_judged_rows))

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 import softboost
 from softboost.forecast import Forecaster, Log
-from softboost.forecast._evidence import Judged, climb, own_weights, relative_error
+from softboost.forecast._evidence import Judged, climb, correlation_of, own_weights, relative_error
 from softboost.forecast._intervals import Pools, check_levels, pool_errors
 from softboost.forecast._origins import Origins
 from softboost.forecast._panel import Panel
@@ -167,6 +167,44 @@ def test_a_gain_by_chance_is_held_back():
         )
     # unlike errors of equal size average out, so some share is right; a single panel of eight cannot tell how much
     assert np.mean(shares) < 0.35
+
+
+@pytest.mark.parametrize("seed", [1, 5, 7])
+def test_walks_that_move_together_are_little_evidence(seed):
+    """A correction or regression that follows the common trend helps all series at the judged origins, by chance."""
+    rng = np.random.default_rng(seed)
+    common, own = rng.normal(size=108), rng.normal(size=(20, 108))
+    changes = np.sqrt(0.9) * common + np.sqrt(0.1) * own
+    y = np.cumsum(changes, axis=1)[:, :100] + 100
+    model = Forecaster(1, 8, season_length=1).fit(
+        pd.DataFrame({"unique_id": np.repeat(np.arange(20), 100), "ds": np.tile(np.arange(100), 20), "y": y.ravel()})
+    )
+    assert model.choice_.weights["smoothing"] == 1.0
+
+
+def test_a_column_that_all_series_follow_is_used_though_their_errors_are_alike():
+    rng = np.random.default_rng(1)
+    promotion = (rng.random(126) < 0.25).astype(float)
+    noise = np.cumsum(rng.normal(size=(20, 126)), axis=1) + 2 * rng.normal(size=(20, 126))
+    df = frame(100 + noise + 15 * promotion).assign(promotion=np.tile(promotion, 20))
+    early = df["ds"] < df["ds"].unique()[120]
+    model = Forecaster("MS", 6, season_length=1).fit(df[early])
+    assert model.choice_.weights["smoothing"] < 0.2
+    told = in_order(model.predict(X_df=df[~early].drop(columns="y")), 20)["SoftBoostRegressor"].to_numpy()
+    assert np.abs(told - df[~early]["y"].to_numpy()).mean() < 4  # 15 where promotions are not known
+
+
+def test_correlated_series_count_as_fewer_unless_a_forecast_explains_them():
+    rng = np.random.default_rng(0)
+    together = np.broadcast_to(rng.normal(size=(1, 40, 3)), (30, 40, 3))
+    shape = together.shape
+    for own, least, most in ((0.0, 1.0, 1.01), (1.0, 1.5, 3.0), (1e3, 20.0, 30.0)):
+        actual = together + own * rng.normal(size=shape)
+        correlation = correlation_of(actual.mean(axis=2))
+        judged = Judged(actual, np.full(shape[:2], 1e3), 4, np.zeros(shape), correlation)
+        assert least <= judged.independent(np.zeros(shape)) <= most
+        assert judged.independent(together) > 25  # what is left has nothing in common
+    assert judged.take(np.arange(4)).independent(np.zeros((4, 40, 3))) <= 4
 
 
 def test_no_explosive_series_decides():

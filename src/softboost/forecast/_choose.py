@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ._fitted import Fitted
-from ._panel import Panel
+from ._panel import Panel, spread
 from ._rolling import own_origins, roll, scaled_errors
 from .target_transforms import Chain, Differences, LocalStandardScaler, Log
 
@@ -59,8 +59,8 @@ def choose(
     The error is the root mean squared error of each series divided by its one-step changes, averaged over the series,
     at three origins that are h rows apart, or fewer if series are short. The first of equal options wins.
     """
-    pooled = panel.take(_spread(panel.n_series, MAX_POOLED))
-    judged = _spread(pooled.n_series, MAX_JUDGED)
+    pooled = panel.take(spread(np.arange(panel.n_series), MAX_POOLED))
+    judged = spread(np.arange(pooled.n_series), MAX_JUDGED)
     longest = int(np.max(panel.sizes))
     n_windows = int(np.clip((longest // 2) // h, 1, N_WINDOWS))
     errors = {}
@@ -73,10 +73,6 @@ def choose(
         errors[_describe(scope, chain)] = float(np.mean(known)) if len(known) else np.inf
     best = min(range(len(options)), key=lambda i: list(errors.values())[i])
     return options[best], errors
-
-
-def _spread(n: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
 def _describe(scope: str, chain: Chain) -> str:

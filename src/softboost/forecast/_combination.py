@@ -259,7 +259,7 @@ def learn(plan: Plan, panel: Panel, progress: Progress = lambda text: None) -> t
     progress(BANK)
     panel = panel.without_outliers()
     origins = _origins(plan, panel)
-    ladder = bank_alone(origins, BANK)
+    ladder = bank_alone(origins, BANK, origins.correlation(plan.smoothing))
     trial = Trial(plan, panel, origins, ladder, Judges(origins.judging))
     # the last value of the smoothing row comes last: it competes with all that the others have reached
     for row in sorted(rows_of(plan.candidates), key=lambda row: row.name == BANK):

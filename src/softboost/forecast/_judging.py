@@ -12,7 +12,7 @@ from ._correction import KINDS, Correction, fit_correction
 from ._evidence import Judged, climb, relative_error
 from ._fitted import Fitted
 from ._origins import LEAST_BEFORE, Judging, Origins
-from ._panel import Array, Future, Panel
+from ._panel import Array, Future, Panel, spread
 from ._smoothing import Outlook, Smoothing
 
 __all__ = [
@@ -157,11 +157,11 @@ class Trial:
         return tuple(forecasts)
 
 
-def bank_alone(origins: Origins, name: str) -> Ladder:
-    """The ladder with the bank as its only member."""
+def bank_alone(origins: Origins, name: str, correlation: float = 0.0) -> Ladder:
+    """The ladder with the bank as its only member; ``correlation`` is that of its errors for two series."""
     bank = origins.judged(origins.outlook.forecast)
-    judged = Judged(origins.judged(origins.actual), origins.judged(_unit_of_y(origins.outlook)), origins.per_block)
-    return Ladder(judged, [name], [bank], np.ones(1))
+    actual, unit = origins.judged(origins.actual), origins.judged(_unit_of_y(origins.outlook))
+    return Ladder(Judged(actual, unit, origins.per_block, bank, correlation), [name], [bank], np.ones(1))
 
 
 def judge_last_value(members: Collection[str], trial: Trial) -> None:
@@ -220,8 +220,8 @@ def judge_regression(members: Collection[str], trial: Trial) -> None:
         return
     n_sample = int(np.clip(len(usable) // 8, *SAMPLE))
     n_pooled = int(MAX_POOLED_ROWS // max(np.median(panel.sizes[usable]), 1))
-    pooled = usable[_spread(len(usable), n_sample if scope == "local" else max(n_sample, n_pooled))]
-    sample = _spread(len(pooled), n_sample)
+    pooled = spread(usable, n_sample if scope == "local" else max(n_sample, n_pooled))
+    sample = spread(np.arange(len(pooled)), n_sample)
     mine = pooled[sample]
 
     judged, current = ladder.judged.take(mine), ladder.current[mine]
@@ -258,11 +258,6 @@ def _places(pooled: Array, n_series: int) -> Array:
     out = np.full(n_series, -1)
     out[pooled] = np.arange(len(pooled))
     return out
-
-
-def _spread(n: int, most: int) -> Array:
-    """At most ``most`` evenly spaced indices below n."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
 def _unit_of_y(outlook: Outlook) -> Array:

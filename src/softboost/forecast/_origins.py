@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._correction import FEW_ROWS, LEAST_KNOWN, Correction, Rows, inputs, relative_units, row_weights, targets
-from ._panel import Array, Future, Panel, typical_size
+from ._evidence import FARTHEST, correlation_of
+from ._panel import Array, Future, Panel, spread, typical_size
 from ._smoothing import Outlook, Smoothing, stride_of
 
 __all__ = ["LEAST_BEFORE", "MOST_TYPICAL", "Judging", "Origins", "ahead", "last_known"]
@@ -19,6 +20,7 @@ LEAST_BEFORE = 3  # minimum number of values before an evaluated origin
 N_LEARNED = 24  # training origins of a correction, besides the evaluated ones
 PHASE_STEPS = 288  # largest product of the phases and the horizon, because long horizons are expensive to fit
 TELLING, MOST_TYPICAL = 1 / 3, 200  # part of a typical size, of at most 200 values, from which a series is judged
+CORRELATED, CORRELATED_AT = 200, 40  # series and origins that show how much series move together
 MAX_ROWS = 300_000  # maximum number of training rows of a correction
 
 
@@ -83,6 +85,19 @@ class Origins:
         wanted = max(N_BLOCKS, -(-MANY_BLOCKS // max(1, n_usable))) * self.per_block + 1
         room = int(np.max(panel.sizes) * MAX_HELD_BACK - self.h) // self.stride
         return Judging(max(2, min(wanted, room)), n_usable, least_size)
+
+    def correlation(self, smoothing: Smoothing) -> float:
+        """Mean correlation of the errors of the bank between two series, at origins as far from their ends."""
+        panel = self.panel.take(spread(np.flatnonzero(self.usable), CORRELATED))
+        if panel.n_series < 2:
+            return 0.0
+        room = int(np.max(panel.sizes) - self.h - LEAST_BEFORE) // self.stride
+        n_origins = max(1, min(CORRELATED_AT, room))
+        outlook = smoothing.outlook(panel, self.h, self.h, n_origins)
+        back = np.broadcast_to(self.h + self.stride * np.arange(n_origins), (panel.n_series, n_origins))
+        errors = targets(outlook, ahead(panel, back, self.h)[0])
+        errors[panel.sizes[:, None] - back < LEAST_KNOWN] = np.nan
+        return correlation_of(np.clip(errors, -FARTHEST, FARTHEST).mean(axis=2))
 
     @property
     def usable(self) -> Array:

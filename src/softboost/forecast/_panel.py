@@ -11,7 +11,7 @@ import numpy as np
 from coreforecast.grouped_array import GroupedArray
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "ranges", "typical_size"]
+__all__ = ["Array", "Future", "Panel", "equal_groups", "grouped", "ranges", "spread", "typical_size"]
 
 Array = NDArray[Any]
 
@@ -36,6 +36,11 @@ def ranges(starts: Array, stops: Array) -> Array:
     sizes = stops - starts
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+
+
+def spread(items: Array, most: int) -> Array:
+    """At most ``most`` evenly spaced items, from the first to the last."""
+    return np.asarray(items[np.unique(np.linspace(0, len(items) - 1, min(len(items), most)).astype(int))])
 
 
 def typical_size(sizes: Array) -> int:
