@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import softboost
 from softboost.forecast import Forecaster, Log
 from softboost.forecast._evidence import Judged, climb, correlation_of, own_weights, relative_error
-from softboost.forecast._intervals import Pools, check_levels, pool_errors
+from softboost.forecast._intervals import Pools, _latest_known, _Own, check_levels, pool_errors
 from softboost.forecast._origins import Origins
 from softboost.forecast._panel import Panel
 from softboost.forecast._smoothing import Smoothing
@@ -364,9 +364,74 @@ def test_intervals_are_calibrated_at_origins_with_enough_history():
     rng = np.random.default_rng(0)
     model = Forecaster("MS", 3, candidates=["smoothing"]).fit(frame([rng.normal(size=n).cumsum() for n in (40, 4)]))
     errors = model.fitted_.scores(model.frame_.panel, 3).errors[:, :, 0]  # windows in the order of time, one step apart
-    n_before = np.array([[40], [4]]) - 3 - np.arange(errors.shape[1])[::-1]
+    n_before = np.array([[40], [4]]) - 1 - np.arange(errors.shape[1])[::-1]
     assert_array_equal(~np.isnan(errors[0]), n_before[0] >= 16)
-    assert np.isnan(errors[1]).all()  # one value before its latest origin is too little
+    assert_array_equal(~np.isnan(errors[1]), n_before[1] >= 3)  # fewer values before an origin are too few
+
+
+def test_intervals_widen_right_after_a_jump():
+    """Windows that are known in part say so before the first whole one."""
+    rng = np.random.default_rng(0)
+    calm = 0.3 * rng.normal(size=(20, 60)).cumsum(axis=1) + 100
+    rough = calm.copy()
+    rough[0, -3:] += 15
+    widths = []
+    for y in (calm, rough):
+        told = in_order(Forecaster("MS", 12, season_length=1, candidates=BANK).fit(frame(y)).predict(level=[80]), 20)
+        widths.append((told["SoftBoostRegressor-hi-80"] - told["SoftBoostRegressor-lo-80"]).to_numpy().reshape(20, 12))
+    calm_widths, rough_widths = widths
+    assert (rough_widths[0] > 2.5 * calm_widths[0]).all()
+    assert_allclose(rough_widths[1:], calm_widths[1:], rtol=0.1)
+
+
+def test_steps_of_partly_known_windows_use_the_latest_errors_they_have():
+    """A window that ends after the last row has no error at the later steps; whole ones count as before."""
+    known = _latest_known(np.array([[[1, np.nan], [2, 10], [3, 20], [4, 30]]]))
+    assert_array_equal(known, [[[1, 10], [2, 20], [3, 30]]])
+    errors = np.random.default_rng(0).normal(size=(300, 12, 2))
+    errors[:, :4] *= 3  # so long ago that only the mean of all errors knows
+    partly = np.concatenate([errors, np.full((300, 1, 2), np.nan)], axis=1)
+    partly[:, 1:, 0], partly[:, 0, 0] = errors[:, :, 0], np.nan
+    whole, shifted = (pool_errors(e, np.ones(300), [90]).widths for e in (errors, partly))
+    assert_allclose(shifted, whole, rtol=0.1)
+
+
+def test_errors_fade_where_series_have_calm_and_rough_times():
+    rng = np.random.default_rng(0)
+    times = np.exp(np.repeat(rng.normal(size=(300, 4, 1)), 10, axis=1))  # ten windows each
+    week = np.exp(np.where(np.arange(40) % 5 < 2, 1.5, 0.0))[:, None]  # and that repeat
+    scale = np.ones(300)
+    for size, half_life in ((times, 2.5), (week, np.inf)):
+        pool = pool_errors(size * rng.normal(size=(300, 40, 1)), scale, [90])
+        assert pool.half_life == half_life
+    errors = np.ones((2, 40, 1)) * np.where(np.arange(40) < 36, 1.0, 5.0)[:, None]
+    fading, lasting = (_Own(errors, np.ones(2), np.ones(1), 1.0).final(h) for h in (2.5, np.inf))
+    assert (fading > 1.4 * lasting).all()
+
+
+@pytest.mark.parametrize("half_life", [2.5, np.inf])
+def test_scales_of_past_windows_leave_out_their_own_errors(half_life):
+    """As sums over all other windows, each weighted by its distance."""
+    rng = np.random.default_rng(1)
+    errors = rng.normal(size=(3, 9, 2))
+    errors[0, :4], errors[1, 8, 1] = np.nan, np.nan
+    own = _Own(errors, np.array([1.0, 2.0, 0.5]), np.array([0.8, 1.1]), 2.0)
+    distance = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
+    weight = np.where(distance > 0, 0.5 ** (distance / (2 * half_life)), 0.0)
+    sizes = np.nan_to_num(np.abs(errors) / own.scales[:, None, None] / [0.8, 1.1]).mean(axis=2)
+    n, total = (~np.isnan(errors)).mean(axis=2) @ weight, sizes @ weight
+    expected = own.scales[:, None] * ((total + 0.3) / (n + 0.3)) ** (n / (n + 4))
+    assert_allclose(own.judging(half_life), expected)
+
+
+def test_windows_are_taken_from_the_nearest_time_of_the_season():
+    df = frame([np.random.default_rng(i).normal(size=150).cumsum() + 100 for i in range(3)])
+    for h, season, off in ((18, 12, 2), (12, 12, 0), (14, 7, 0), (6, 4, 0)):
+        model = Forecaster("MS", h, season_length=season, candidates=BANK).fit(df)
+        scores = model.fitted_.scores(model.frame_.panel, h)
+        stride = h // 4
+        back = h - (h - 1) // stride * stride + stride * scores.phase  # rows after the latest such origin
+        assert min(-back % season, back % season) == off
 
 
 def test_intervals_of_a_panel_lie_between_all_errors_and_the_latest():
@@ -534,6 +599,7 @@ def test_saved_and_updated_intervals_know_the_short_series(tmp_path):
     model.save(tmp_path / "panel.softboost")
     loaded = softboost.load(tmp_path / "panel.softboost")
     pd.testing.assert_frame_equal(loaded.predict(level=[80, 95]), before)
+    assert loaded._scores[3].phase == model._scores[3].phase == 11  # of 12 months; windows start 1, 2, 3 ... back
     loaded.update(frame([np.arange(4.0)]).assign(unique_id="t"))
     assert loaded._scores[3].short.tolist() == [False, False, True, True, True, True]
 

@@ -166,34 +166,38 @@ class Combination:
         where there are none. ``of_all`` are the scores of the panel that this one is a part of.
         """
         panel, stride = panel.without_outliers(), stride_of(h)
+        n_partial = (h - 1) // stride  # windows that end after the last row
+        first = h - n_partial * stride
         room = int(np.max(panel.sizes) - h - LEAST_BEFORE) // stride
-        n_origins = max(1, min(WINDOWS, room))
+        n_origins = max(1, min(WINDOWS, room)) + n_partial
         n_origins = n_origins if of_all is None else of_all.errors.shape[1]
-        outlook = self.smoothing.outlook(panel, h, h, n_origins)
-        back = np.broadcast_to(h + stride * np.arange(n_origins), (panel.n_series, n_origins))
+        outlook = self.smoothing.outlook(panel, h, first, n_origins)
+        back = np.broadcast_to(first + stride * np.arange(n_origins), (panel.n_series, n_origins))
         actual, _ = ahead(panel, back, h)
         ratio = self.ratio[np.minimum(np.arange(h), len(self.ratio) - 1)]
         errors = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None] * ratio
         n_before = panel.sizes[:, None] - back
-        short = (n_before < KEPT_HISTORY * panel.sizes[:, None]) & (back > h)  # but for the latest origin
+        short = (n_before < KEPT_HISTORY * panel.sizes[:, None]) & (back > h)  # but for the latest origins
         errors[(n_before < LEAST_BEFORE) | short] = np.nan
         errors = errors[:, ::-1]  # in the order of time
         now = self.smoothing.outlook(panel, 1)
         logs, n_known = now.logs[:, 0], panel.n_known
         scales, usual = _scales(now.unit[:, 0], logs, panel, None if of_all is None else of_all.usual)
-        unknown = bool(np.isnan(errors).all()) if of_all is None else of_all.unknown
+        unknown = bool(np.isnan(errors[..., -1]).all()) if of_all is None else of_all.unknown
         if unknown:  # nothing could be held back: a change a step, as of a random walk
             errors = np.ones((panel.n_series, 1, 1)) * np.sqrt(np.arange(1, h + 1))
         limits, sign = _limits(panel, logs, n_known), never_negative(panel)
         season = min(self.smoothing.seasons, default=1)
         cycle = season // math.gcd(season, stride)
+        ahead_of_season = -back[0, :cycle] % season
+        phase = int(np.argmin(np.minimum(ahead_of_season, season - ahead_of_season)))
         least_size = (
             SHORT * typical_size(np.minimum(panel.sizes, MOST_TYPICAL)) if of_all is None else of_all.least_size
         )
         short = panel.sizes < least_size
         return Scores(
             errors * scales[:, None, None], scales, -(-h // stride), logs, limits, sign, usual, unknown, cycle, short,
-            least_size,
+            least_size, phase,
         )  # fmt: skip
 
     def fallback(self, panel: Panel) -> dict[int, str]:

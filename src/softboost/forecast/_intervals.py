@@ -34,6 +34,7 @@ LEAST_SCALE = 0.01  # lower limit of a scale, relative to the errors of the seri
 PRIOR_WINDOWS = 0.3  # windows with typical errors that are added to the series' own, so that no scale is zero
 ENOUGH_FOR_STUDENT = 5  # number of errors that fewer ones are filled up to, with errors of the usual size
 WINDOWS_TO_TRUST = 2.0  # windows without overlap at which the series' own errors have half of the weight
+HALF_LIVES = np.inf, 2.5  # windows without overlap after which an error counts half in the scale of its series
 
 
 def check_levels(level: Sequence[float]) -> list[float]:
@@ -108,25 +109,29 @@ class Pool:
         Mean absolute error of each step, relative to the scale.
     floor : float
         Smallest scale.
+    half_life : float
+        One of ``HALF_LIVES``.
     """
 
     widths: Array
     typical: Array
     floor: float
+    half_life: float
 
 
 def pool_errors(
-    errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0, cycle: int = 1
+    errors: Array, scales: Array, levels: Sequence[float], overlap: float = 1.0, cycle: int = 1, phase: int = 0
 ) -> Pool | None:
     """Pool errors (n_series, n_windows, h), divided by the scale of their series; None for a single series.
 
-    Windows are in the order of time. Errors of a panel rise and fall together, so widths are the mean of those that
-    cover the errors of all windows and of those that cover the latest ones by themselves, and a bit more if the errors
-    of some times were larger than those of others. They do not decrease with the step: where the quantiles do,
-    neighbouring steps share their mean.
+    Windows are in the order of time. Those that end after the last row are known for their first steps only. Errors of
+    a panel rise and fall together, so widths are the mean of those that cover the errors of all windows and of those
+    that cover the latest ones of each step by themselves, and a bit more if the errors of some times were larger than
+    those of others. They do not decrease with the step: where the quantiles do, neighbouring steps share their mean.
 
-    ``cycle`` is the number of windows after which the season repeats. If there are enough of them, only the windows
-    that start at the same time of the season as the forecasts are used: errors depend on the hour or the month.
+    ``cycle`` is the number of windows after which the season repeats, and ``phase`` the number of windows after the
+    latest one that starts at the same time of the season as the forecasts, or nearly so. If there are enough such
+    windows, only they are used: errors depend on the hour or the month.
     """
     if len(errors) < 2:
         return None
@@ -134,15 +139,25 @@ def pool_errors(
     floor = float(1e-9 * np.min(scales, where=scales > 0, initial=1.0))  # of series without a scale
     relative = np.abs(errors / _floored(errors, scales, floor)[:, None, None])
     typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
-    judging, _ = _blended(errors, scales, typical, floor, overlap)
-    cycle = cycle if len(errors) * (errors.shape[1] // cycle) >= LATEST else 1
-    scores = (errors / judging[:, :, None])[:, ::-1][:, ::cycle]  # the latest window first
+    own = _Own(errors, _floored(errors, scales, floor), typical, overlap)
+    half_life = min(HALF_LIVES, key=own.loss)
+    judging = own.judging(half_life)
+    if len(errors) * (errors.shape[1] // cycle) < LATEST:
+        cycle, phase = 1, 0
+    scores = _latest_known((errors / judging[:, :, None])[:, ::-1][:, phase::cycle])
     n_latest = max(int(np.ceil(overlap / cycle)), -(-LATEST // (len(errors) * cycle)))
     parts = (part.reshape(-1, h) for part in (scores, scores[:, :n_latest]))
     widths = np.mean([conformal_widths(part, levels, np.sqrt(np.arange(1, h + 1))) for part in parts], axis=0)
     if np.isfinite(widths).all():
         widths = np.array([isotonic_regression(width) for width in widths])
-    return Pool(widths * np.exp(DEVIATIONS * _between_times(scores, n_latest)), typical, floor)
+    return Pool(widths * np.exp(DEVIATIONS * _between_times(scores, n_latest)), typical, floor, half_life)
+
+
+def _latest_known(scores: Array) -> Array:
+    """Scores (n_series, n_windows, h), the latest window first, where each step begins with its latest known window."""
+    first = np.isfinite(scores).any(axis=0).argmax(axis=0)
+    n_windows = scores.shape[1] - int(first.max(initial=0))
+    return np.stack([scores[:, start : start + n_windows, step] for step, start in enumerate(first)], axis=2)
 
 
 def _between_times(scores: Array, n_windows: int) -> float:
@@ -192,7 +207,7 @@ def panel_widths(
     widths = conformal_widths(np.moveaxis(errors, 1, 0), levels, scales[:, None] * random_walk)
     if pool is not None:
         n_own = np.sum(~np.isnan(errors), axis=1) / overlap
-        _, final = _blended(errors, scales, pool.typical, pool.floor, overlap)
+        final = _Own(errors, _floored(errors, scales, pool.floor), pool.typical, overlap).final(pool.half_life)
         together = pool.widths[:, None, :] * final[None, :, None]
         widths = np.where((n_own >= ENOUGH) & (widths > 0).all(axis=0), widths, together)
     # a series that changes has intervals, even if it has hardly changed so far
@@ -218,14 +233,21 @@ class Pools:
 
     @classmethod
     def of(
-        cls, errors: Array, scales: Array, short: Array, levels: Sequence[float], overlap: float, cycle: int
+        cls,
+        errors: Array,
+        scales: Array,
+        short: Array,
+        levels: Sequence[float],
+        overlap: float,
+        cycle: int,
+        phase: int = 0,
     ) -> Pools:
         """Pool errors (n_series, n_windows, h) as :func:`pool_errors` does; ``short`` marks the short series."""
         n_windows = (~np.isnan(errors[short])).any(axis=2).sum()
         rest = short if n_windows >= BLOCK else np.ones_like(short)
 
         def pool(mine: Array) -> Pool | None:
-            return pool_errors(errors[mine], scales[mine], levels, overlap, cycle)
+            return pool_errors(errors[mine], scales[mine], levels, overlap, cycle, phase)
 
         of_long = pool(~short)
         return cls(of_long, pool(rest) if short.any() else of_long)
@@ -286,33 +308,61 @@ def _floored(errors: Array, scales: Array, floor: float) -> Array:
     return np.maximum(scales, np.maximum(np.nan_to_num(LEAST_SCALE * own), floor))
 
 
-def _blended(errors: Array, scales: Array, typical: Array, floor: float, overlap: float) -> tuple[Array, Array]:
-    """Geometric means of the scales of the training rows and of the series' own errors.
+class _Own:
+    """Scales of series from their own errors: geometric means of the scales of the training rows and of the errors.
 
-    The weight of the errors grows with the number of windows. All steps of a window count as one observation. Absolute
-    errors and geometric means keep one wild window, or one wild change in the training rows, from deciding the scale.
-    An error is divided by a scale that does not include its own window; otherwise it would look smaller than a new
-    error.
-
-    Returns
-    -------
-    judging : ndarray of shape (n_series, n_windows)
-        Scales to divide the errors of each window by.
-    final : ndarray of shape (n_series,)
-        Scales of the forecasts.
+    The weight of the errors grows with the number of windows. All steps of a window count as one observation, and some
+    of them as a part of one. Absolute errors and geometric means keep one wild window, or one wild change in the
+    training rows, from deciding the scale. Where series have calm and rough times, errors fade with their distance in
+    time.
     """
-    scales = _floored(errors, scales, floor)
-    relative = np.abs(errors / scales[:, None, None])
-    present = ~np.isnan(errors).all(axis=2)
-    looks = np.nan_to_num(relative / typical).mean(axis=2)
-    n, total = present.sum(axis=1), looks.sum(axis=1)
 
-    def blend(n: Array, total: Array) -> Array:
-        weight = n / (n + WINDOWS_TO_TRUST * overlap)
+    def __init__(self, errors: Array, scales: Array, typical: Array, overlap: float) -> None:
+        self.scales, self.overlap = scales, overlap
+        self.present = (~np.isnan(errors)).mean(axis=2)
+        self.sizes = np.nan_to_num(np.abs(errors / scales[:, None, None]) / typical).mean(axis=2)
+
+    def final(self, half_life: float) -> Array:
+        """Scales of the forecasts (n_series,)."""
+        n, total = self._before(half_life)
+        return np.asarray(self.scales * self._factor(n[:, -1], total[:, -1]))
+
+    def judging(self, half_life: float) -> Array:
+        """Scales (n_series, n_windows) to divide the errors of each window by.
+
+        They do not include the window itself; otherwise its errors would look smaller than new ones.
+        """
+        sides = zip(self._before(half_life), self._before(half_life, order=-1), strict=True)
+        n, total = (before[:, :-1] + after[:, -2::-1] for before, after in sides)
+        return np.asarray(self.scales[:, None] * self._factor(n, total))
+
+    def loss(self, half_life: float) -> float:
+        """Mean loss of the scale from earlier windows that do not overlap: that of Laplace's density."""
+        n_apart = self.present.shape[1] - int(np.ceil(self.overlap)) + 1
+        if n_apart < 1:
+            return 0.0
+        n, total = (sums[:, :n_apart] for sums in self._before(half_life))
+        factor, sizes = self._factor(n, total), self.sizes[:, -n_apart:]
+        there = (self.present[:, -n_apart:] == 1) & (n > 0)
+        return float(np.mean((np.log(factor) + sizes / factor)[there])) if there.any() else 0.0
+
+    def _before(self, half_life: float, order: int = 1) -> tuple[Array, Array]:
+        """Number of windows before each one and after the last one, and sum of their sizes, both faded."""
+        keep = 0.5 ** (1 / (half_life * self.overlap))
+        n, total = (_faded_sums(values[:, ::order], keep) for values in (self.present, self.sizes))
+        return n, total
+
+    def _factor(self, n: Array, total: Array) -> Array:
+        weight = n / (n + WINDOWS_TO_TRUST * self.overlap)
         return np.asarray(((total + PRIOR_WINDOWS) / (n + PRIOR_WINDOWS)) ** weight)
 
-    judging = scales[:, None] * blend((n[:, None] - present), total[:, None] - looks)
-    return judging, scales * blend(n, total)
+
+def _faded_sums(values: Array, keep: float) -> Array:
+    """Sums over the columns before each one and before the end, where every step back in time counts ``keep`` times."""
+    out = np.zeros((len(values), values.shape[1] + 1))
+    for k in range(values.shape[1]):
+        out[:, k + 1] = keep * (out[:, k] + values[:, k])
+    return out
 
 
 def _median(values: Array) -> float:

@@ -162,8 +162,9 @@ class Scores:
         Median change of the series of the panel, absolute and relative to their values.
     unknown : bool
         Whether the errors are assumed, because no rows could be held back.
-    cycle : int
-        Number of windows after which the season repeats.
+    cycle, phase : int
+        Number of windows after which the season repeats, and number of windows after the latest one that starts at the
+        same time of the season as the forecasts.
     short : ndarray of bool, shape (n_series,), or None
         Series whose errors say nothing about longer ones; None if all count alike.
     least_size : float
@@ -181,10 +182,11 @@ class Scores:
     cycle: int = 1
     short: Array | None = None
     least_size: float = 0.0
+    phase: int = 0
 
     def pools(self, levels: list[float]) -> Pools:
         """Pooled errors of the series."""
-        return Pools.of(self.errors, self.scales, self._short(), levels, self.overlap, self.cycle)
+        return Pools.of(self.errors, self.scales, self._short(), levels, self.overlap, self.cycle, self.phase)
 
     def _short(self) -> Array:
         return np.zeros(len(self.errors), dtype=bool) if self.short is None else self.short
@@ -227,7 +229,15 @@ class Scores:
             sign &= np.where(known, self.nonnegative[old], True)
         # forecasts now start at another time of the season than the windows
         return replace(
-            self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign, cycle=1, short=short
+            self,
+            errors=errors,
+            scales=scales,
+            logs=logs,
+            limits=limits,
+            nonnegative=sign,
+            cycle=1,
+            phase=0,
+            short=short,
         )
 
     def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:

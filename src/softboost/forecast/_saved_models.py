@@ -116,7 +116,7 @@ def pack_scores(h: int, scores: Scores) -> list[Any]:
     """Plain values of the scores for intervals of ``h`` steps."""
     links = [] if scores.logs is None else [float(scores.overlap), scores.logs, scores.limits]
     sign = [] if scores.nonnegative is None else [scores.nonnegative, scores.cycle]
-    short = [] if scores.short is None else [scores.short]
+    short = [] if scores.short is None else [scores.short, scores.phase]
     return [h, scores.errors, scores.scales, *links, *sign, *short]
 
 
@@ -336,8 +336,8 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
     free = forecaster.strategy == "recursive" or combines
     for row in f.take("scores", list):
         names = ["h", "errors", "scales", *(["overlap", "logs", "limits"] if combines else [])]
-        names += ["nonnegative", "cycle", "short"]
-        complete = isinstance(row, list) and 0 <= len(names) - len(row) <= 3  # older files hold fewer
+        names += ["nonnegative", "cycle", "short", "phase"]
+        complete = isinstance(row, list) and 0 <= len(names) - len(row) <= 4  # older files hold fewer
         if not (complete and type(row[0]) is int and row[0] not in out):
             raise f.error("scores must be lists of a distinct horizon, errors and scales")
         inner = f.inner(dict(zip(names, row, strict=False)), "scores")
@@ -358,5 +358,6 @@ def unpack_scores(f: Fields, forecaster: Any, n_series: int) -> dict[int, Scores
         sign = inner.array("nonnegative", "b", (n_series,)) if "nonnegative" in inner.values else None
         cycle = inner.integer("cycle", 1, MAX_STEPS) if "cycle" in inner.values else 1
         short = inner.array("short", "b", (n_series,)) if "short" in inner.values else None
-        out[steps] = Scores(errors, scales, overlap, logs, limits, sign, cycle=cycle, short=short)
+        phase = inner.integer("phase", 0, cycle - 1) if "phase" in inner.values else 0
+        out[steps] = Scores(errors, scales, overlap, logs, limits, sign, cycle=cycle, short=short, phase=phase)
     return out
