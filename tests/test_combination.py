@@ -194,17 +194,20 @@ def test_a_column_that_all_series_follow_is_used_though_their_errors_are_alike()
     assert np.abs(told - df[~early]["y"].to_numpy()).mean() < 4  # 15 where promotions are not known
 
 
-def test_correlated_series_count_as_fewer_unless_a_forecast_explains_them():
+def test_correlated_series_count_as_fewer_unless_they_are_corrected_apart_or_explained():
     rng = np.random.default_rng(0)
     together = np.broadcast_to(rng.normal(size=(1, 40, 3)), (30, 40, 3))
     shape = together.shape
+    bank, drift = np.zeros(shape), np.full(shape, 1e-3)
     for own, least, most in ((0.0, 1.0, 1.01), (1.0, 1.5, 3.0), (1e3, 20.0, 30.0)):
         actual = together + own * rng.normal(size=shape)
         correlation = correlation_of(actual.mean(axis=2))
-        judged = Judged(actual, np.full(shape[:2], 1e3), 4, np.zeros(shape), correlation)
-        assert least <= judged.independent(np.zeros(shape)) <= most
-        assert judged.independent(together) > 25  # what is left has nothing in common
-    assert judged.take(np.arange(4)).independent(np.zeros((4, 40, 3))) <= 4
+        judged = Judged(actual, np.full(shape[:2], 1e3), 4, bank, correlation)
+        assert least <= judged.independent(bank, drift) <= most
+        assert judged.independent(bank, together) > 25  # what is left has nothing in common
+        apart = 1e-3 * rng.normal(size=(30, 1, 1)) + bank
+        assert judged.independent(bank, apart) > 20
+    assert judged.take(np.arange(4)).independent(bank[:4], drift[:4]) <= 4
 
 
 def test_no_explosive_series_decides():

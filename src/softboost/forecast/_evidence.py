@@ -71,15 +71,17 @@ class Judged:
         """Number of series with a known value at some origin."""
         return int((~np.isnan(self.actual)).any(axis=(1, 2)).sum())
 
-    def independent(self, mixture: Array) -> float:
+    def independent(self, current: Array, mixture: Array) -> float:
         """Number of independent series whose mean gain varies as much as that of these series.
 
-        The errors of the bank that series have in common make them one observation, except for the part that the
-        mixture explains, as it does with a column that all series follow.
+        Gains are alike where the errors are alike and are corrected alike. What the mixture explains of the errors that
+        series have in common does not count: a column that all series follow is no chance of these origins.
         """
         of_bank = 0.0 if self.bank is None else self._common(self.bank)
         unexplained = min(self._common(mixture) / of_bank, 1.0) if of_bank > 0 else 0.0
-        return self.n_judged / (1 + max(self.n_judged - 1, 0) * self.correlation * unexplained)
+        corrected = _alike((mixture - current).reshape(len(current), -1))
+        correlation = self.correlation * unexplained * corrected
+        return self.n_judged / (1 + max(self.n_judged - 1, 0) * correlation)
 
     def _common(self, forecast: Array) -> float:
         """Sum of the products of the errors of all pairs of series at the same times, in units; at least zero."""
@@ -118,14 +120,17 @@ def correlation_of(errors: Array) -> float:
     >>> correlation_of(together), correlation_of(together * [[1], [-1], [0]])
     (1.0, 0.0)
     """
-    known = ~np.isnan(errors)
-    if not known.any():
-        return 0.0
-    away = np.where(known, errors - errors[known].mean(), 0.0)
-    size = np.sqrt((away**2).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1))
-    away = np.divide(away, size, out=np.zeros_like(away), where=size > 0)
+    return _alike(errors - np.nanmean(errors)) if not np.isnan(errors).all() else 0.0
+
+
+def _alike(values: Array) -> float:
+    """Mean product of the values (n_series, n_times) of two series, each relative to its size; between 0 and 1."""
+    known = ~np.isnan(values)
+    values = np.where(known, values, 0.0)
+    size = np.sqrt((values**2).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1))
     n_pairs = _of_pairs(known.astype(np.float64))
-    return float(np.clip(_of_pairs(away) / n_pairs, 0.0, 1.0)) if n_pairs else 0.0
+    relative = np.divide(values, size, out=np.zeros_like(values), where=size > 0)
+    return float(np.clip(_of_pairs(relative) / n_pairs, 0.0, 1.0)) if n_pairs else 0.0
 
 
 def _of_pairs(values: Array) -> float:
@@ -173,7 +178,7 @@ def climb(judged: Judged, current: Array, candidate: Array, usual: float | None 
     gain = relative[0] - relative[best]
     if not gain.mean() > 0:
         return 0.0
-    independent = judged.independent((1 - SHARES[best]) * current + SHARES[best] * candidate)
+    independent = judged.independent(current, (1 - SHARES[best]) * current + SHARES[best] * candidate)
     if independent < FEW_SERIES:
         n *= independent / judged.n_judged
         if n < LEAST_OBSERVATIONS:
