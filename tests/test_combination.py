@@ -372,6 +372,27 @@ def test_intervals_are_calibrated_at_origins_with_enough_history():
     assert_array_equal(~np.isnan(errors[1]), n_before[1] >= 3)  # fewer values before an origin are too few
 
 
+@pytest.mark.parametrize(("n_series", "n_rows"), [(1, 5), (1, 8), (3, 8)])
+def test_intervals_without_a_whole_window_are_those_of_a_random_walk(n_rows, n_series):
+    y = np.random.default_rng(0).normal(size=(n_series, n_rows)).cumsum(axis=1)
+    told = Forecaster("MS", 6, season_length=1, candidates=BANK).fit(frame(y)).predict(level=[80])
+    width = (told["SoftBoostRegressor-hi-80"] - told["SoftBoostRegressor-lo-80"]).to_numpy().reshape(n_series, 6)
+    assert_allclose(width / width[:, :1], np.tile(np.sqrt(np.arange(1, 7)), (n_series, 1)))
+
+
+def test_the_latest_whole_window_counts_even_after_few_values():
+    model = Forecaster("MS", 6, candidates=BANK).fit(frame([np.random.default_rng(0).normal(size=9).cumsum()]))
+    scores = model.fitted_.scores(model.frame_.panel, 6)
+    assert not scores.unknown
+    assert np.isfinite(scores.errors[0, 0]).all()  # three values before it
+
+
+def test_a_common_bias_is_no_correlation():
+    errors = np.random.default_rng(0).normal(size=(20, 400))
+    assert correlation_of(errors + 3) < 0.01
+    assert correlation_of(errors + 3 + errors[0]) > 0.4
+
+
 def test_intervals_widen_right_after_a_jump():
     """Windows that are known in part say so before the first whole one."""
     rng = np.random.default_rng(0)
@@ -425,11 +446,17 @@ def test_scales_of_past_windows_leave_out_their_own_errors(half_life):
     n, total = (~np.isnan(errors)).mean(axis=2) @ weight, sizes @ weight
     expected = own.scales[:, None] * ((total + 0.3) / (n + 0.3)) ** (n / (n + 4))
     assert_allclose(own.judging(half_life), expected)
+    before = np.where(np.subtract.outer(np.arange(9), np.arange(9)) > 1, weight, 0).T  # two windows overlap
+    n, total = (~np.isnan(errors)).mean(axis=2) @ before, sizes @ before
+    keep = 0.5 ** (1 / (2 * half_life))  # the latest of them counts as much as the next window before
+    factor = ((total / keep + 0.3) / (n / keep + 0.3)) ** (n / keep / (n / keep + 4))
+    there = (n > 0) & ~np.isnan(errors).any(axis=2)
+    assert_allclose(own.loss(half_life), (np.log(factor) + sizes / factor)[there].mean())
 
 
 def test_windows_are_taken_from_the_nearest_time_of_the_season():
     df = frame([np.random.default_rng(i).normal(size=150).cumsum() + 100 for i in range(3)])
-    for h, season, off in ((18, 12, 2), (12, 12, 0), (14, 7, 0), (6, 4, 0)):
+    for h, season, off in ((18, 12, 2), (17, 12, 1), (12, 12, 0), (14, 7, 0), (6, 4, 0)):
         model = Forecaster("MS", h, season_length=season, candidates=BANK).fit(df)
         scores = model.fitted_.scores(model.frame_.panel, h)
         stride = h // 4

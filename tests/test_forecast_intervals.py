@@ -234,6 +234,7 @@ def test_pooled_widths_follow_the_time_of_the_season():
     mixed, own = pool_errors(errors, ones, [95]), pool_errors(errors, ones, [95], cycle=2)
     assert own.widths[0, 0] > 1.1 * mixed.widths[0, 0]
     assert_allclose(own.widths[0, 1:], mixed.widths[0, 1:], rtol=0.1)
+    assert own.widths[0, 0] > 1.5 * pool_errors(errors, ones, [95], cycle=2, phase=1).widths[0, 0]
     few = pool_errors(errors[:20], ones[:20], [95], cycle=2)  # too few windows to use every second one
     assert_array_equal(few.widths, pool_errors(errors[:20], ones[:20], [95]).widths)
 
@@ -274,7 +275,7 @@ def test_a_file_keeps_the_time_of_the_season(tmp_path):
     loaded = softboost.load(tmp_path / "model.sb")
     pd.testing.assert_frame_equal(loaded.predict(level=[90]), before)
     scores = loaded._scores[4].grow(model.frame_.panel, np.arange(260), model.target_transforms_)
-    assert scores.cycle == 1
+    assert (scores.cycle, scores.phase) == (1, 0)
 
 
 def test_intervals_of_days_do_not_depend_on_whether_a_year_is_complete():

@@ -227,18 +227,8 @@ class Scores:
         sign = never_negative(panel)
         if self.nonnegative is not None:
             sign &= np.where(known, self.nonnegative[old], True)
-        # forecasts now start at another time of the season than the windows
-        return replace(
-            self,
-            errors=errors,
-            scales=scales,
-            logs=logs,
-            limits=limits,
-            nonnegative=sign,
-            cycle=1,
-            phase=0,
-            short=short,
-        )
+        scores = replace(self, errors=errors, scales=scales, logs=logs, limits=limits, nonnegative=sign, short=short)
+        return replace(scores, cycle=1, phase=0)  # forecasts now start at another time of the season than the windows
 
     def link(self, y: Array, transforms: Chain) -> tuple[Array, Callable[[Array], Array]]:
         """Forecasts (n_series, ...) on the link scale, and the inverse of the link."""
