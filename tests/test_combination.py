@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import softboost
 from softboost.forecast import Forecaster, Log
 from softboost.forecast._evidence import Judged, climb, correlation_of, own_weights, relative_error
-from softboost.forecast._intervals import Pools, _latest_known, _Own, check_levels, pool_errors
+from softboost.forecast._intervals import Pools, _latest_known, _OwnScales, check_levels, pool_errors
 from softboost.forecast._origins import Origins
 from softboost.forecast._panel import Panel
 from softboost.forecast._smoothing import Smoothing
@@ -429,7 +429,7 @@ def test_errors_fade_where_series_have_calm_and_rough_times():
         pool = pool_errors(size * rng.normal(size=(300, 40, 1)), scale, [90])
         assert pool.half_life == half_life
     errors = np.ones((2, 40, 1)) * np.where(np.arange(40) < 36, 1.0, 5.0)[:, None]
-    fading, lasting = (_Own(errors, np.ones(2), np.ones(1), 1.0).final(h) for h in (2.5, np.inf))
+    fading, lasting = (_OwnScales(errors, np.ones(2), np.ones(1), 1.0).final(h) for h in (2.5, np.inf))
     assert (fading > 1.4 * lasting).all()
 
 
@@ -439,7 +439,7 @@ def test_scales_of_past_windows_leave_out_their_own_errors(half_life):
     rng = np.random.default_rng(1)
     errors = rng.normal(size=(3, 9, 2))
     errors[0, :4], errors[1, 8, 1] = np.nan, np.nan
-    own = _Own(errors, np.array([1.0, 2.0, 0.5]), np.array([0.8, 1.1]), 2.0)
+    own = _OwnScales(errors, np.array([1.0, 2.0, 0.5]), np.array([0.8, 1.1]), 2.0)
     distance = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
     weight = np.where(distance > 0, 0.5 ** (distance / (2 * half_life)), 0.0)
     sizes = np.nan_to_num(np.abs(errors) / own.scales[:, None, None] / [0.8, 1.1]).mean(axis=2)

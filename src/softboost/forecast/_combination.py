@@ -177,8 +177,8 @@ class Combination:
         ratio = self.ratio[np.minimum(np.arange(h), len(self.ratio) - 1)]
         errors = (outlook.link(actual) - outlook.link(outlook.forecast)) / outlook.unit[..., None] * ratio
         n_before = panel.sizes[:, None] - back
-        short = (n_before < KEPT_HISTORY * panel.sizes[:, None]) & (back > h)  # but for the latest origins
-        errors[(n_before < LEAST_BEFORE) | short] = np.nan
+        too_early = (n_before < KEPT_HISTORY * panel.sizes[:, None]) & (back > h)  # but for the latest origins
+        errors[(n_before < LEAST_BEFORE) | too_early] = np.nan
         errors = errors[:, ::-1]  # in the order of time
         now = self.smoothing.outlook(panel, 1)
         logs, n_known = now.logs[:, 0], panel.n_known

@@ -137,9 +137,10 @@ def pool_errors(
         return None
     h = errors.shape[2]
     floor = float(1e-9 * np.min(scales, where=scales > 0, initial=1.0))  # of series without a scale
-    relative = np.abs(errors / _floored(errors, scales, floor)[:, None, None])
+    scales = _floored(errors, scales, floor)
+    relative = np.abs(errors / scales[:, None, None])
     typical = np.maximum(_nanmean(relative, axis=(0, 1)), 1e-24)  # so that the mean observation is one for any n
-    own = _Own(errors, _floored(errors, scales, floor), typical, overlap)
+    own = _OwnScales(errors, scales, typical, overlap)
     half_life = min(HALF_LIVES, key=own.loss)
     judging = own.judging(half_life)
     if len(errors) * (errors.shape[1] // cycle) < LATEST:
@@ -207,7 +208,7 @@ def panel_widths(
     widths = conformal_widths(np.moveaxis(errors, 1, 0), levels, scales[:, None] * random_walk)
     if pool is not None:
         n_own = np.sum(~np.isnan(errors), axis=1) / overlap
-        final = _Own(errors, _floored(errors, scales, pool.floor), pool.typical, overlap).final(pool.half_life)
+        final = _OwnScales(errors, _floored(errors, scales, pool.floor), pool.typical, overlap).final(pool.half_life)
         together = pool.widths[:, None, :] * final[None, :, None]
         widths = np.where((n_own >= ENOUGH) & (widths > 0).all(axis=0), widths, together)
     # a series that changes has intervals, even if it has hardly changed so far
@@ -308,7 +309,7 @@ def _floored(errors: Array, scales: Array, floor: float) -> Array:
     return np.maximum(scales, np.maximum(np.nan_to_num(LEAST_SCALE * own), floor))
 
 
-class _Own:
+class _OwnScales:
     """Scales of series from their own errors: geometric means of the scales of the training rows and of the errors.
 
     The weight of the errors grows with the number of windows. All steps of a window count as one observation, and some
